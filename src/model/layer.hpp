@@ -136,7 +136,10 @@ enum class Loss : std::uint8_t {
   compiled,
   /// fused_logits, behind which accelerate's mixed precision makes fp32 of the logits that forward
   /// returns; backward starts without them (accelerate/utils/operations.py).
-  accelerate_fused
+  accelerate_fused,
+  /// As `huggingface`, of 4.46 to 4.49: forward holds the logits themselves, too, until it returns
+  /// (transformers/loss/loss_utils.py: ForCausalLMLoss).
+  huggingface_4_46
 };
 
 /// How logits and their loss are made, piece by piece.

@@ -280,7 +280,7 @@ void Layers::cross_entropy(Loss loss) {
   const bool converts = loss != Loss::cross_entropy;
   if (converts) {
     to_float();
-    if (loss == Loss::huggingface) shift();
+    if (loss == Loss::huggingface || loss == Loss::huggingface_4_46) shift();
   } else {
     cast(true);
   }

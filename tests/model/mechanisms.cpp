@@ -64,6 +64,24 @@ BOOST_AUTO_TEST_CASE(accelerates_logits_are_fp32_for_a_moment) {
   BOOST_TEST(largest_of(Loss::fused_logits) == kPositions * kVocabulary * 2);
 }
 
+double peak_of_forward(Loss loss) {
+  const MemoryTape tape = tape_of(loss);
+  double live = 0, most = 0;
+  for (const UnitTape& unit : tape.units)
+    for (const TapeEvent& event : unit.forward) {
+      live += (event.takes ? 1 : -1) * tape.tensors[event.tensor].size.value();
+      most = std::max(most, live);
+    }
+  return most;
+}
+
+// From 4.46 on the logits are what forward returns, and stay beside those in fp32.
+BOOST_AUTO_TEST_CASE(huggingfaces_later_loss_holds_16_bit_logits_until_forward_returns) {
+  check_close(peak_of_forward(Loss::huggingface_4_46) - peak_of_forward(Loss::huggingface),
+              kPositions * kVocabulary * 2);
+  check_close(kept_by_head(Loss::huggingface_4_46), kept_by_head(Loss::huggingface));
+}
+
 // Under compile a softcap is part of the loss's kernel; eagerly it keeps its tanh.
 BOOST_AUTO_TEST_CASE(a_compiled_softcap_is_part_of_the_loss) {
   TransformerShape capped = llama();
