@@ -21,6 +21,14 @@ bool is_above_one(const Value& degree) {
          text.find_first_not_of("0123456789") == std::string::npos;
 }
 
+/// Experts whose ranks share their tokens, as transformers alone has them.
+bool shares_tokens(Map& strategy) {
+  const std::optional<Value> experts = strategy.optional("experts");
+  if (!experts || !experts->is_map()) return false;
+  const std::optional<Value> dispatch = experts->as_map().optional("dispatch");
+  return dispatch && dispatch->shown() == "replicated";
+}
+
 /// Stage 2 or 3, which DeepSpeed alone calls so.
 bool is_deepspeed_stage(Map& strategy) {
   const std::optional<Value> zero = strategy.optional("zero");
@@ -50,7 +58,7 @@ std::string usual_framework(const Value& strategy) {
   if (!strategy.is_map()) return "torch";
   Map map = strategy.as_map();
   if (is_deepspeed_stage(map)) return "deepspeed";
-  const bool torchs = map.has("fsdp") || map.has("fsdp2") || map.has("ps");
+  const bool torchs = map.has("fsdp") || map.has("fsdp2") || map.has("ps") || shares_tokens(map);
   return in_parts(strategy) && !torchs ? "megatron" : "torch";
 }
 

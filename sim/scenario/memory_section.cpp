@@ -145,14 +145,31 @@ void read_modules(const Value& list, Scenario& scenario) {
   apply_recomputation(list, std::move(recomputation), scenario);
 }
 
+std::vector<bool> each(std::size_t every, const Model& model) {
+  std::vector<bool> chosen(model.units.size(), false);
+  for (std::size_t u = every - 1; u < chosen.size(); u += every) chosen[u] = true;
+  return chosen;
+}
+
+/// Nobody says it of a transformer that trains by layers: the framework's own.
+bool takes_every_second(const Map& map, const Framework& framework, const Scenario& scenario) {
+  const std::string usual = framework.find("model.activation_checkpointing").value_or("none");
+  return !map.has("activation_checkpointing") && scenario.transformer && usual == "{every: 2}";
+}
+
 }  // namespace
 
-void read_checkpointing(Map& map, const Framework& framework, Scenario& scenario) {
+void read_checkpointing(Map& map, Framework& framework, Scenario& scenario) {
   if (const auto offload = map.optional("activation_offload"))
     scenario.offloads_activations = offload->as_choice({"none", "cpu"}) == "cpu";
   const std::string key = "activation_checkpointing";
   Model& model = scenario.model;
   const std::optional<Value> value = map.has(key) ? map.optional(key) : std::nullopt;
+  if (takes_every_second(map, framework, scenario)) {
+    framework.note("model.activation_checkpointing");
+    scenario.checkpointed = each(2, model);
+    return;
+  }
   if (!value || !value->is_map()) {
     const std::string policy =
         map.choice_or(key, "none", {"none", "per_unit", "selective", "op", "op_all"});
@@ -165,19 +182,17 @@ void read_checkpointing(Map& map, const Framework& framework, Scenario& scenario
     policy.finish();
     return read_modules(*modules, scenario);
   }
-  std::vector<bool> chosen(model.units.size(), false);
+  std::vector<bool> chosen;
   if (const auto layers = policy.optional("layers")) {
     if (model.layers == 0)
       policy.at_key("layers").fail(fmt::format("{} is no chain of like layers", model.name),
                                    "name its units by units: [...]");
     scenario.recomputed_layers = layers->as_integer(1, model.layers);
-    chosen.clear();
   } else if (const auto units = policy.optional("units")) {
     chosen = matching_units(units->as_list(), model);
   } else {
     const auto count = static_cast<std::int64_t>(model.units.size());
-    const auto every = static_cast<std::size_t>(policy.require("every").as_integer(1, count));
-    for (std::size_t u = every - 1; u < chosen.size(); u += every) chosen[u] = true;
+    chosen = each(static_cast<std::size_t>(policy.require("every").as_integer(1, count)), model);
   }
   policy.finish();
   scenario.checkpointed = std::move(chosen);

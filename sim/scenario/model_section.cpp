@@ -250,9 +250,9 @@ void apply_compile(Map& map, Framework& framework, Scenario& scenario) {
 /// Of a model that could not be read, what belongs to its shape is not judged.
 void leave_shape(Map& map) {
   for (const char* key :
-       {"classes", "image", "sequence", "attention", "fused_softmax", "num_layers_at_start_in_bf16",
-        "num_layers_at_end_in_bf16", "channels_last", "frozen", "lora", "quantization", "float8",
-        "compile", "loss", "experts_implementation"})
+       {"classes", "image", "sequence", "attention", "fused_softmax", "embedding_dtype",
+        "num_layers_at_start_in_bf16", "num_layers_at_end_in_bf16", "channels_last", "frozen",
+        "lora", "quantization", "float8", "compile", "loss", "experts_implementation"})
     map.optional(key);
 }
 

@@ -153,6 +153,22 @@ void read_wide_blocks(Map& map, ModelShape& shape) {
     if (const auto value = map.optional(key)) *blocks = value->as_integer(0, kMost);
 }
 
+/// Of what the precision keeps in 32 bits, and trains.
+void read_embedding_type(Map& map, ModelShape& shape) {
+  const auto value = map.optional("embedding_dtype");
+  if (!value) return;
+  shape.narrow_embeddings = value->as_choice({"bf16", "fp32"}) == "bf16";
+  if (!shape.narrow_embeddings) return;
+  const std::string name =
+      map.has("precision") ? map.require("precision").as_choice(precision_names()) : "fp32";
+  const Precision precision = parse_precision(name);
+  if (parameter_element(precision) == Bytes(2))
+    value->fail(fmt::format("under {} all parameters have 16 bits", name), "leave it out");
+  for (const char* key : {"lora", "frozen"})
+    if (map.has(key))
+      value->fail(fmt::format("beside {} embeddings are frozen", key), "leave it out");
+}
+
 }  // namespace
 
 std::optional<Value> naming_key(Map& map) {
@@ -252,6 +268,7 @@ Model read_architecture(const Value& use, Map& map, Framework& framework, Scenar
       fused->fail("flash attention has no softmax of its own", "add attention: eager");
   }
   read_wide_blocks(map, shape);
+  if (scenario.transformer) read_embedding_type(map, shape);
   part.check();
   Model model = build(name, shape, culprit.value_or(use));
   if (!image && !sequence) assumptions.push_back("model.sample = " + model.sample);

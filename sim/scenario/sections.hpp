@@ -86,7 +86,7 @@ void read_memory_section(const Value& value, Scenario& scenario);
 /// `activation_checkpointing: none | per_unit | selective | op | op_all | {every: 2} |
 /// {units: [layer1.*]} | {layers: 1} | {modules: [core_attn]}` of a model's map. The framework says
 /// what `selective` is.
-void read_checkpointing(Map& map, const Framework& framework, Scenario& scenario);
+void read_checkpointing(Map& map, Framework& framework, Scenario& scenario);
 /// What packed documents need, once the strategy is known.
 void check_packing(const Value& model, const Scenario& scenario);
 /// What `model.activation_offload` needs, once the strategy is known.

@@ -58,14 +58,24 @@ void hold_narrow_weights(ProgramBuilder& builder) {
                                                                   : "weights in 8 bits")));
 }
 
+/// Of a unit's parameters, those that are kept as the precision says: all but those in 8 bits.
+double wide_share(const Unit& unit) {
+  double narrow = 0;
+  for (const Operator& op : unit.operators) narrow += op.narrows ? op.parameter_elements : 0;
+  const auto all = static_cast<double>(unit.parameters());
+  return all > 0 ? 1 - narrow / all : 1;
+}
+
 }  // namespace
 
-void hold_parameters(ProgramBuilder& builder) {
-  for (std::uint32_t unit = 0; unit < builder.job().model.units.size(); ++unit)
-    for (std::size_t i = 0; i < builder.job().model.units[unit].tensors.size(); ++i)
-      builder.hold(builder.tensor(
-          MemoryKind::parameters,
-          stored_bytes(builder.job().model.units[unit], i, builder.job().precision), unit));
+void hold_parameters(ProgramBuilder& builder, bool narrow_alone) {
+  for (std::uint32_t number = 0; number < builder.job().model.units.size(); ++number) {
+    const Unit& unit = builder.job().model.units[number];
+    const double share = narrow_alone ? wide_share(unit) : 1;
+    for (std::size_t i = 0; i < unit.tensors.size(); ++i)
+      builder.hold(builder.tensor(MemoryKind::parameters,
+                                  share * stored_bytes(unit, i, builder.job().precision), number));
+  }
   hold_narrow_weights(builder);
 }
 

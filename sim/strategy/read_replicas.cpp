@@ -54,6 +54,11 @@ Ddp read_buffered_options(Map& map, const std::string& section, Framework& frame
   else
     framework.note(section + "grad_reduce_in_fp32");
   ddp.check_for_nan_in_grad = framework.bool_or(map, section, "check_for_nan_in_grad");
+  ddp.fp8_param_gather = map.bool_or("fp8_param_gather", false);
+  if (ddp.fp8_param_gather && !map.has("stage"))
+    map.at_key("fp8_param_gather")
+        .fail("no parameters are gathered without the distributed optimizer",
+              "write zero: {stage: 1, ...} instead of ddp, or remove it");
   ddp.algorithm = read_choice(map, "algorithm", ddp.algorithm, kAlgorithms);
   return ddp;
 }

@@ -104,6 +104,8 @@ Fsdp read_fsdp(Map& map, Framework& framework) {
     if (!map.has(key)) framework.note(std::string("strategy.fsdp.") + key);
   Fsdp fsdp = read_fsdp_options(map, sharding);
   fsdp.flat_gradients = !map.bool_or("adapters_apart", true);
+  fsdp.reentrant_checkpoints =
+      map.bool_or("reentrant_checkpoints", framework.flag("strategy.fsdp.reentrant_checkpoints"));
   return fsdp;
 }
 

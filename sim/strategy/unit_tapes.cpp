@@ -240,4 +240,34 @@ std::vector<TensorId> UnitTapes::made_before(std::size_t unit) {
   return made;
 }
 
+/// What the unit's backward makes and the one of the unit before gives back: its input's gradient.
+std::vector<TensorId> UnitTapes::handed_on(std::size_t unit) {
+  std::vector<TensorId> made;
+  if (unit == 0) return made;
+  for (const TensorEvent& event : events(unit - 1).backward) {
+    const TensorEvent taken{event.tensor, Action::take};
+    const auto& own = events(unit).backward;
+    if (event.action == Action::give && std::ranges::find(own, taken) != own.end())
+      made.push_back(event.tensor);
+  }
+  return made;
+}
+
+void UnitTapes::keep_until_end(const std::vector<std::size_t>& units) {
+  for (slot_ = 0; slot_ < tapes_.size(); ++slot_) {
+    std::vector<TensorId> kept;
+    for (const std::size_t unit : units) {
+      for (const TensorId id : made_before(unit))
+        if (std::erase(events(unit).backward, TensorEvent{id, Action::give}) > 0)
+          kept.push_back(id);
+      for (const TensorId id : handed_on(unit)) {
+        std::erase(events(unit - 1).backward, TensorEvent{id, Action::give});
+        kept.push_back(id);
+      }
+    }
+    for (const TensorId id : kept) events(0).backward.push_back({id, Action::give});
+  }
+  slot_ = 0;
+}
+
 }  // namespace rehearse::inline strategy

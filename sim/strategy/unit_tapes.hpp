@@ -56,6 +56,9 @@ class UnitTapes {
   TensorId last_ready(std::size_t unit) const { return tapes_[0][unit].last_ready; }
   /// zero_grad(): what `Gradients::kept` kept goes, unless `set_to_none` is false.
   void give_gradients(OpId op);
+  /// Inputs of these checkpointed units, and the gradients that their backwards hand on, stay until
+  /// the first unit's backward is over.
+  void keep_until_end(const std::vector<std::size_t>& units);
   /// Of a checkpointed unit whose inputs wait for backward in host memory: these.
   const std::vector<TensorId>& inputs(std::size_t unit) const { return tapes_[slot_][unit].inputs; }
 
@@ -85,6 +88,7 @@ class UnitTapes {
   std::size_t last_of_chunk(std::size_t unit) const;
   void checkpoint(std::size_t unit);
   std::vector<TensorId> made_before(std::size_t unit);
+  std::vector<TensorId> handed_on(std::size_t unit);
   /// What the backward of the unit's chunk sends.
   std::optional<TensorId> sent_gradient(std::size_t unit) const;
   bool begins_chunk(std::size_t unit) const;

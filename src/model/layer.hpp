@@ -110,6 +110,7 @@ struct Embedding {
   std::uint32_t parameter = 0;
   bool positions = false;
   bool own_ids = false;
+  bool narrow = false;  ///< the table is kept in 16 bits, whatever the precision is
 };
 
 /// How a language model's loss is made of its logits.
@@ -129,7 +130,16 @@ enum class Loss : std::uint8_t {
   fused_logits,
   /// Megatron-LM's: an fp32 copy of the logits becomes their softmax, and then their gradient
   /// (core/tensor_parallel/cross_entropy.py).
-  vocab_parallel
+  vocab_parallel,
+  /// The fp32 one as torch.compile makes it, whatever the network is (torchtitan's compile
+  /// components): one kernel each way reads the logits as they are, and makes their gradient.
+  compiled,
+  /// fused_logits, behind which accelerate's mixed precision makes fp32 of the logits that forward
+  /// returns; backward starts without them (accelerate/utils/operations.py).
+  accelerate_fused,
+  /// As `huggingface`, of 4.46 to 4.49: forward holds the logits themselves, too, until it returns
+  /// (transformers/loss/loss_utils.py: ForCausalLMLoss).
+  huggingface_4_46
 };
 
 /// How logits and their loss are made, piece by piece.

@@ -266,12 +266,21 @@ void Layers::add(const Activation& residual, bool in_place) {
   record({.kind = LayerKind::add, .other = residual.value, .in_place = in_place}, current_);
 }
 
+namespace {
+
+bool is_one_kernel(Loss loss) {
+  return loss == Loss::fused_logits || loss == Loss::accelerate_fused ||
+         loss == Loss::vocab_parallel || loss == Loss::compiled;
+}
+
+}  // namespace
+
 void Layers::cross_entropy(Loss loss) {
-  if (loss == Loss::fused_logits || loss == Loss::vocab_parallel) return library_loss(loss);
+  if (is_one_kernel(loss)) return library_loss(loss);
   const bool converts = loss != Loss::cross_entropy;
   if (converts) {
     to_float();
-    if (loss == Loss::huggingface) shift();
+    if (loss == Loss::huggingface || loss == Loss::huggingface_4_46) shift();
   } else {
     cast(true);
   }
@@ -287,16 +296,19 @@ void Layers::cross_entropy(Loss loss) {
 
 /// The fused kernel reads the logits, and backward reads and writes them. Megatron-LM's makes fp32
 /// of them, and of that the largest, a difference, exponentials, their sum and a quotient, all but
-/// the first in place; backward is a product in place, and a conversion.
+/// the first in place; backward is a product in place, and a conversion. A compiled one reads them
+/// twice, once for the largest and the sum of exponentials, once for the loss.
 void Layers::library_loss(Loss loss) {
   const bool wide = loss == Loss::vocab_parallel;
   begin_losses();
   const double elements = current_.elements();
-  move(OperatorKind::loss, (wide ? 9.5 : 1) * elements, (wide ? 3.5 : 2) * elements);
+  const double forward = wide ? 9.5 : loss == Loss::compiled ? 2 : 1;
+  move(OperatorKind::loss, forward * elements, (wide ? 3.5 : 2) * elements);
   Operator& op = last().operators.back();
   op.always_fp32 = wide;
   op.by_row = op.library = true;
   end_losses();
+  if (loss == Loss::accelerate_fused) move(OperatorKind::elementwise, 3 * elements, 0);
   record({.kind = LayerKind::cross_entropy, .loss = loss}, current_);
 }
 

@@ -92,9 +92,10 @@ Bytes parameter_element(Precision precision) { return Bytes(traits(precision).pa
 Bytes activation_element(Precision precision) { return Bytes(traits(precision).activation); }
 
 const std::vector<std::string>& loss_names() {
-  static const std::vector<std::string> kNames = {"cross_entropy", "cross_entropy_fp32",
-                                                  "huggingface",   "lightning_fabric",
-                                                  "fused_logits",  "vocab_parallel"};
+  static const std::vector<std::string> kNames = {
+      "cross_entropy",    "cross_entropy_fp32", "huggingface",
+      "lightning_fabric", "fused_logits",       "vocab_parallel",
+      "compiled",         "accelerate_fused",   "huggingface_4_46"};
   return kNames;
 }
 

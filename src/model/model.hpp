@@ -335,6 +335,7 @@ struct ModelShape {
   /// Other than cross_entropy for causal language models alone.
   Loss loss = Loss::cross_entropy;
   LossParts loss_parts = {};
+  bool narrow_embeddings = false;  ///< tables of embeddings are kept in 16 bits
   /// Images in torch.channels_last; false is PyTorch's default, torch.contiguous_format.
   bool channels_last = false;
 };

@@ -7,7 +7,7 @@ namespace rehearse::inline model {
 
 void Layers::embedding(const Embedding& options) {
   const Activation input = current_;
-  current_.wide = true;  // autocast leaves embeddings in the table's type
+  current_.wide = !options.narrow;  // autocast leaves embeddings in the table's type
   const double elements = current_.elements();
   move(OperatorKind::embedding, 2 * elements, 3 * elements,
        static_cast<double>(options.rows * current_.channels));
@@ -17,6 +17,10 @@ void Layers::embedding(const Embedding& options) {
           .parameter = options.parameter,
           .embedding = options},
          input);
+  if (!options.narrow) return;
+  Unit& unit = units_.back();
+  unit.traits.resize(unit.tensors.size());
+  unit.traits[options.parameter].storage = StoredAs::bf16;
 }
 
 void Layers::rotate(const Attention& options) {

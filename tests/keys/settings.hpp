@@ -57,6 +57,7 @@ inline std::vector<std::vector<std::string>> more_options() {
       {"run={jitter: {exponential: {}}, replications: {precision: 0.1}, fidelity: auto}"},
       {"run={jitter: none, play: all}", "train={steps: 9}"},
       {built_in + "sequence: 128, attention: eager, fused_softmax: true, loss: huggingface, "
+                  "embedding_dtype: bf16, "
                   "precision: bf16, costs: analytic, activation_checkpointing: per_unit}"},
       {built_in + "activation_checkpointing: {layers: 1}}"},
       {built_in + "activation_checkpointing: {modules: [core_attn]}}"},
@@ -132,7 +133,8 @@ inline std::vector<std::vector<std::string>> more_options() {
       {"memory={allocator: {}}"},
       {"strategy={ddp: {bucket_cap_mb: 1, first_bucket_mb: 1, gradient_as_bucket_view: true, "
        "static_graph: true, compression: fp16, gradient_accumulation: 2, algorithm: ring}}"},
-      {"strategy={fsdp: {sharding: hybrid_shard, shard_group: 2, wrap: model, adapters_apart: "
+      {"strategy={fsdp: {sharding: hybrid_shard, shard_group: 2, wrap: model, "
+       "reentrant_checkpoints: false, adapters_apart: "
        "false, backward_prefetch: "
        "none, forward_prefetch: true, limit_all_gathers: false, param_dtype: bf16, reduce_dtype: "
        "fp32, buffer_dtype: fp32, cpu_offload: true, gradient_accumulation: 2, no_sync: false, "
@@ -151,7 +153,7 @@ inline std::vector<std::vector<std::string>> more_options() {
        built_in + "}"},
       {"strategy={zero: {stage: 1, bucket_cap_mb: 25, overlap_grad_reduce: true, "
        "overlap_param_gather: true, grad_reduce_in_fp32: true, check_for_nan_in_grad: false, "
-       "algorithm: ring}, "
+       "fp8_param_gather: false, algorithm: ring}, "
        "tensor_parallel: 2, sequence_parallel: true, tp_comm_overlap: true}",
        built_in + "}"},
       {"strategy={ddp: {overlap_grad_reduce: true, overlap_param_gather: false, "

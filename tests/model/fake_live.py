@@ -6,11 +6,11 @@ computes in fp32 what CUDA's does, dropout keeps a mask of bytes. No fragmentati
 """
 import contextlib
 import gc
+import importlib
 import weakref
 
 import torch
 import torch.nn.functional as F
-import torch.optim.adam
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -125,7 +125,8 @@ def as_cuda_does() -> torch.library.Library:
             widen(library, name)
     F.scaled_dot_product_attention = attention
     F.dropout = nn.functional.dropout = dropout
-    torch.optim.adam._get_value = lambda _: 3.0  # a step's number, which fake tensors lack
+    # A step's number, which fake tensors lack; torch.optim deletes its modules' names.
+    importlib.import_module("torch.optim.adam")._get_value = lambda _: 3.0
     with contextlib.suppress(ImportError):
         import transformers.masking_utils as masking
         if hasattr(masking, "find_packed_sequence_indices"):

@@ -44,6 +44,69 @@ BOOST_AUTO_TEST_CASE(vocab_parallel_cross_entropy_keeps_a_softmax_in_fp32) {
   check_close(kept_by_head(Loss::vocab_parallel) - before, kPositions * (kVocabulary * 4 + 4));
 }
 
+// torch.compile's loss keeps the logits as they are, and its gradient is a tensor of its own.
+BOOST_AUTO_TEST_CASE(a_compiled_loss_keeps_16_bit_logits_in_a_network_that_is_not_compiled) {
+  const double before = kept_by_head(Loss::cross_entropy) - kPositions * kVocabulary * 2 - 2 * 2;
+  check_close(kept_by_head(Loss::compiled) - before, kPositions * kVocabulary * 2 + 4);
+}
+
+double largest_of(Loss loss) {
+  double largest = 0;
+  for (const TapeTensor& tensor : tape_of(loss).tensors)
+    largest = std::max(largest, tensor.size.value());
+  return largest;
+}
+
+// accelerate makes fp32 of what forward returns, and nothing of it stays.
+BOOST_AUTO_TEST_CASE(accelerates_logits_are_fp32_for_a_moment) {
+  check_close(kept_by_head(Loss::accelerate_fused), kept_by_head(Loss::fused_logits));
+  BOOST_TEST(largest_of(Loss::accelerate_fused) == kPositions * kVocabulary * 4);
+  BOOST_TEST(largest_of(Loss::fused_logits) == kPositions * kVocabulary * 2);
+}
+
+double peak_of_forward(Loss loss) {
+  const MemoryTape tape = tape_of(loss);
+  double live = 0, most = 0;
+  for (const UnitTape& unit : tape.units)
+    for (const TapeEvent& event : unit.forward) {
+      live += (event.takes ? 1 : -1) * tape.tensors[event.tensor].size.value();
+      most = std::max(most, live);
+    }
+  return most;
+}
+
+// From 4.46 on the logits are what forward returns, and stay beside those in fp32.
+BOOST_AUTO_TEST_CASE(huggingfaces_later_loss_holds_16_bit_logits_until_forward_returns) {
+  check_close(peak_of_forward(Loss::huggingface_4_46) - peak_of_forward(Loss::huggingface),
+              kPositions * kVocabulary * 2);
+  check_close(kept_by_head(Loss::huggingface_4_46), kept_by_head(Loss::huggingface));
+}
+
+// Under compile a softcap is part of the loss's kernel; eagerly it keeps its tanh.
+BOOST_AUTO_TEST_CASE(a_compiled_softcap_is_part_of_the_loss) {
+  TransformerShape capped = llama();
+  capped.logits_softcap = 30;
+  const auto kept = [](const TransformerShape& shape, bool compiles) {
+    const Model plain = transformer_model(shape, {.sequence = 256});
+    const MemoryTape tape =
+        memory_tape(compiles ? compiled(plain) : plain, {.precision = Precision::bf16_pure});
+    return kept_by(tape, tape.units.size() - 1);
+  };
+  check_close(kept(capped, true), kept(llama(), true));
+  check_close(kept(capped, false) - kept(llama(), false), 256 * kVocabulary * 2);
+}
+
+// With them the residual stream has 16 bits under autocast.
+BOOST_AUTO_TEST_CASE(narrow_embeddings_halve_the_residual_stream) {
+  const auto first_output = [](bool narrow) {
+    const ModelShape shape{.sequence = 256, .narrow_embeddings = narrow};
+    const MemoryTape tape =
+        memory_tape(transformer_model(llama(), shape), {.precision = Precision::bf16});
+    return tape.tensors.front().size.value();
+  };
+  BOOST_TEST(first_output(true) * 2 == first_output(false));
+}
+
 double kept_by_experts(bool weighs_activation) {
   const ModelShape shape{.sequence = 256, .weighs_activation = weighs_activation};
   const Model model = compiled(transformer_model(mixture(), shape));

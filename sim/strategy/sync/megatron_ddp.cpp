@@ -84,7 +84,7 @@ Bytes MegatronDdp::cap(std::size_t part) const {
 void MegatronDdp::setup() {
   if (plan_.expert_replicas_group)
     expert_nccl_ = builder_.lane("nccl (experts' replicas)", LaneKind::communication);
-  hold_parameters(builder_);
+  hold_parameters(builder_, options_.ddp.fp8_param_gather);
   hold_surroundings(builder_);
   for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket)
     builder_.hold(builder_.tensor(MemoryKind::gradients, buckets_[bucket].size,
@@ -171,7 +171,9 @@ void MegatronDdp::step() {
 
 /// In the order in which the next forward needs them.
 void MegatronDdp::gather_parameters(OpId step) {
-  const double stored = parameter_element(job_.precision) / element_;
+  double stored = parameter_element(job_.precision) / element_;
+  if (options_.ddp.fp8_param_gather && job_.precision == Precision::fp8)
+    stored *= 1 - job_.model.narrow_parameters() / static_cast<double>(job_.model.parameters()) / 2;
   const auto& order = plan_.order;
   const auto begins = std::ranges::find(order, PipelineAction::forward, &PipelineAction::what);
   for (std::size_t part = 0; part < plan_.parts.size(); ++part) {

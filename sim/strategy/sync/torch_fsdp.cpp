@@ -87,6 +87,7 @@ class TorchFsdp : public Sync {
     std::size_t all = 0;
     std::optional<std::size_t> experts{};
   };
+  std::vector<std::size_t> frozen_checkpoints() const;
   OpId both(std::size_t j, CollectiveKind kind, const Sizes& sizes, const Slots& slots,
             std::vector<After> after);
   Slots sharing(std::size_t j, bool after_forward) const;
@@ -122,6 +123,19 @@ void TorchFsdp::setup() {
     replicas_ = builder_.lane("nccl (replicas)", LaneKind::communication);
   if (options_.cpu_offload) copies_ = builder_.lane("copies", LaneKind::communication);
   memory_.hold();
+  if (options_.reentrant_checkpoints && !plan_.pipelined())
+    builder_.tapes().keep_until_end(frozen_checkpoints());
+}
+
+/// Checkpointed units of which a part is frozen, and so has a flat tensor without a gradient.
+std::vector<std::size_t> TorchFsdp::frozen_checkpoints() const {
+  std::vector<std::size_t> units;
+  for (std::size_t unit = 0; unit < job_.model.units.size(); ++unit) {
+    const Unit& own = job_.model.units[unit];
+    const bool frozen = own.trainable_parameters() < own.parameters();
+    if (job_.is_checkpointed(unit) && frozen && !options_.flat_gradients) units.push_back(unit);
+  }
+  return units;
 }
 
 /// A collective of what all ranks share, and one of the experts among those that share these.

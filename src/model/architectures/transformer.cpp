@@ -220,7 +220,10 @@ Model share_of(const TransformerShape& whole, const ModelShape& shape,
   Model model = t.image > 0 ? build_patches(t, shape) : build_tokens(t, shape, parallel);
   model.family = t.family;
   model.layers = t.layers + t.encoder_layers;
-  for (Unit& unit : model.units) order_exchanges(unit.exchanges);
+  for (Unit& unit : model.units) {
+    order_exchanges(unit.exchanges);
+    if (!unit.traits.empty()) unit.traits.resize(unit.tensors.size());
+  }
   if (!parallel.is_whole()) append_variant(model, parallel);
   return model;
 }

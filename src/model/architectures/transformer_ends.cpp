@@ -26,7 +26,10 @@ void append_token_embeddings(TransformerBuild& b) {
   if (b.t.token_types > 0) whole_table(b.t.token_types);
   std::vector<Activation> sums;
   if (b.t.token_types > 0) {
-    layers.embedding({.rows = b.t.token_types, .parameter = 2, .own_ids = true});
+    layers.embedding({.rows = b.t.token_types,
+                      .parameter = 2,
+                      .own_ids = true,
+                      .narrow = b.shape.narrow_embeddings});
     layers.hold();
     sums.push_back(layers.current());
     layers.resume(input);
@@ -35,12 +38,15 @@ void append_token_embeddings(TransformerBuild& b) {
     Activation wide = input;
     wide.channels = b.t.hidden;
     layers.resume(wide);
-    layers.embedding({.rows = position_rows(b), .parameter = 1, .positions = true});
+    layers.embedding({.rows = position_rows(b),
+                      .parameter = 1,
+                      .positions = true,
+                      .narrow = b.shape.narrow_embeddings});
     layers.hold();
     sums.push_back(layers.current());
     layers.resume(input);
   }
-  layers.embedding({.rows = b.t.vocabulary, .parameter = 0});
+  layers.embedding({.rows = b.t.vocabulary, .parameter = 0, .narrow = b.shape.narrow_embeddings});
   layers.sum_rows(sums.empty());
   if (b.t.embedding_scale) layers.scale();
   if (width != b.t.hidden) layers.linear({b.t.hidden}, false);

@@ -173,19 +173,18 @@ Tensor mean(Recorder& recorder, const Tensor& input, std::int64_t out) {
   return output;
 }
 
-namespace {
-
-/// The logits and each row's sum of exponentials are saved; all else is made in registers.
+// The logits and each row's sum of exponentials are saved; all else is made in registers. Logits
+// that the same graph has made are a buffer that Inductor writes the gradient over
+// (torch/_functorch/config.py: donated_buffer).
 Tensor compiled_cross_entropy(Recorder& recorder, const Tensor& logits) {
   Tensor loss = recorder.take(1, Type::float32);
   recorder.connect(loss, {logits},
-                   [&recorder, saved = logits.detached()](const Gradients&) -> Gradients {
-                     return {recorder.take(saved.elements, saved.type)};
+                   [&recorder, donated = recorder.compiled(),
+                    saved = logits.detached()](const Gradients&) -> Gradients {
+                     return {donated ? saved : recorder.take(saved.elements, saved.type)};
                    });
   return loss;
 }
-
-}  // namespace
 
 // Each row's sum of exponentials is kept beside the logits, whose memory the gradient gets.
 Tensor fused_cross_entropy(Recorder& recorder, const Tensor& logits, std::int64_t positions) {

@@ -124,7 +124,8 @@ Tensor cross_entropy(Recorder& recorder, const Tensor& logits);
 /// cut off.
 Tensor cross_entropy_fp32(Recorder& recorder, Tensor logits, std::int64_t last = 0);
 
-/// Loss::fused_logits and Loss::vocab_parallel, of so many positions.
+/// Loss::compiled, Loss::fused_logits and Loss::vocab_parallel; of so many positions.
+Tensor compiled_cross_entropy(Recorder& recorder, const Tensor& logits);
 Tensor fused_cross_entropy(Recorder& recorder, const Tensor& logits, std::int64_t positions);
 Tensor vocab_parallel_cross_entropy(Recorder& recorder, const Tensor& logits,
                                     std::int64_t positions);

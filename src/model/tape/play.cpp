@@ -139,6 +139,16 @@ void Player::play_unit(std::uint32_t number) {
   recorder_.end_unit(values_.at(left).front());
 }
 
+bool Player::joins_loss(const Layer& layer) const {
+  if (!recorder_.compiled()) return false;
+  const Layer* next = last_readers_.at(layer.output);
+  while (next->kind == LayerKind::scale_logits || next->kind == LayerKind::softcap)
+    next = last_readers_.at(next->output);
+  const bool librarys = next->loss == Loss::fused_logits || next->loss == Loss::accelerate_fused ||
+                        next->loss == Loss::vocab_parallel;
+  return next->kind == LayerKind::cross_entropy && !librarys;
+}
+
 Player::Value Player::run(const Layer& layer) {
   Recorder& r = recorder_;
   switch (layer.kind) {
@@ -216,11 +226,11 @@ Player::Value Player::run(const Layer& layer) {
     case LayerKind::scale:
       return {scale(r, input(layer))};
     case LayerKind::scale_logits:
-      scales_logits_ = parted_ != nullptr;
-      return {parted_ != nullptr ? input(layer) : scale(r, input(layer))};
+      scales_logits_ = parted_ != nullptr && !joins_loss(layer);
+      return {parted_ != nullptr || joins_loss(layer) ? input(layer) : scale(r, input(layer))};
     case LayerKind::softcap:
-      caps_logits_ = parted_ != nullptr;
-      return {parted_ != nullptr ? input(layer) : capped(input(layer))};
+      caps_logits_ = parted_ != nullptr && !joins_loss(layer);
+      return {parted_ != nullptr || joins_loss(layer) ? input(layer) : capped(input(layer))};
     case LayerKind::head_norm:
       return head_norm(layer);
     case LayerKind::latent_heads:

@@ -27,6 +27,8 @@ class Player {
   Tensor total_loss();
   void play_unit(std::uint32_t unit);
   Value run(const Layer& layer);
+  /// Whether torch.compile makes one kernel of the loss and of a layer between the logits and it.
+  bool joins_loss(const Layer& layer) const;
   Tensor loss(const Layer& layer);
   Tensor loss_of_piece(const Layer& layer, Tensor& piece, std::int64_t positions);
   /// Converted and held; what it was made of goes.

@@ -28,20 +28,34 @@ Tensor Player::loss(const Layer& layer) {
       return fused_cross_entropy(recorder_, logits, positions);
     case Loss::vocab_parallel:
       return vocab_parallel_cross_entropy(recorder_, logits, positions);
+    case Loss::compiled:
+      return compiled_cross_entropy(recorder_, logits);
+    case Loss::accelerate_fused: {
+      Tensor loss = fused_cross_entropy(recorder_, logits, positions);
+      recorder_.workspace(logits.elements, Type::float32);
+      return loss;
+    }
     case Loss::cross_entropy_fp32:
       return cross_entropy_fp32(recorder_, std::move(logits));
     case Loss::huggingface:
       return cross_entropy_fp32(recorder_, std::move(logits),
                                 recorder_.batch() * layer.in.channels);
+    case Loss::huggingface_4_46: {
+      const Tensor returned = logits;
+      return cross_entropy_fp32(recorder_, std::move(logits),
+                                recorder_.batch() * layer.in.channels);
+    }
   }
   throw InternalError("a loss that no tape is made of");
 }
 
 /// Plays one of the pieces that `positions` are in.
 Tensor Player::loss_of_piece(const Layer& layer, Tensor& piece, std::int64_t positions) {
-  if (layer.loss == Loss::fused_logits) return fused_cross_entropy(recorder_, piece, positions);
+  if (layer.loss == Loss::fused_logits || layer.loss == Loss::accelerate_fused)
+    return fused_cross_entropy(recorder_, piece, positions);
   if (layer.loss == Loss::vocab_parallel)
     return vocab_parallel_cross_entropy(recorder_, piece, positions);
+  if (layer.loss == Loss::compiled) return compiled_cross_entropy(recorder_, piece);
   return layer.loss == Loss::cross_entropy_fp32 ? cross_entropy_fp32(recorder_, std::move(piece))
                                                 : cross_entropy(recorder_, piece);
 }

@@ -168,6 +168,7 @@ Tensor Player::gelu_fast(const Layer& layer) {
 }
 
 Tensor Player::capped(const Tensor& logits) {
+  if (recorder_.compiled()) return unary_of_input(recorder_, logits);
   const Tensor divided = scale(recorder_, logits);
   const Tensor tanh = unary_of_output(recorder_, divided);
   return scale(recorder_, tanh);
