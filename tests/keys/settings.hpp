@@ -56,8 +56,9 @@ inline std::vector<std::vector<std::string>> more_options() {
        "2, prefetch_factor: 3}}"},
       {"run={jitter: {exponential: {}}, replications: {precision: 0.1}, fidelity: auto}"},
       {"run={jitter: none, play: all}", "train={steps: 9}"},
-      {built_in + "sequence: 128, attention: eager, fused_softmax: true, loss: huggingface, "
-                  "precision: bf16, costs: analytic, activation_checkpointing: per_unit}"},
+      {built_in +
+       "sequence: 128, attention: eager, fused_softmax: true, loss: huggingface, "
+       "train_metrics: 2, precision: bf16, costs: analytic, activation_checkpointing: per_unit}"},
       {built_in + "activation_checkpointing: {layers: 1}}"},
       {built_in + "activation_checkpointing: {modules: [core_attn]}}"},
       {"model={use: mixtral_8x7b, batch_per_gpu: 1, precision: bf16_pure, "
