@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
 
 #include "cluster/parts.hpp"
+#include "kernels/kernel_curves.hpp"
 
 namespace rehearse::inline cluster {
 namespace {
@@ -158,6 +160,47 @@ void read_price(const Value& value, Node& node) {
   map.finish();
 }
 
+/// Of a card beside one of its architecture, how fast its clocks are under lasting load, by the
+/// board power for each FLOP/s of the peak. Between the cube root (voltage follows the clock) and
+/// the power itself (the voltage is at its least): A10s beside A40s, which no file of kernels saw.
+double clock_share(const Gpu& gpu, const Gpu& relative) {
+  if (gpu.architecture->name != relative.architecture->name || !gpu.tdp || !relative.tdp) return 1;
+  const auto power = [](const Gpu& one) {
+    return *one.tdp / Watts(1) / one.matrix_peak(Precision::fp16).value();
+  };
+  return std::sqrt(power(gpu) / power(relative));
+}
+
+/// A relative's kernels on a card with more power reach what shorter loads do at the most; with
+/// less they compute slower, whatever their load.
+void carry_power(Gpu& gpu) {
+  const double share = clock_share(gpu, known_gpu(gpu.kernels->relative));
+  if (share < 1) {
+    gpu.kernels->matrix *= share;
+    gpu.kernels->matrix_fp32 *= share;
+    gpu.kernels->attention *= share;
+  }
+  if (!gpu.curves) return;
+  auto curves = std::make_shared<KernelCurves>(*gpu.curves);
+  if (share > 1) curves->sustained = std::min(1.0, share * curves->sustained);
+  if (share < 1) {
+    for (auto& [format, curve] : curves->products) curve.share *= share;
+    for (AttentionCurve& curve : curves->attention)
+      for (AttentionPass* pass : {&curve.forward, &curve.backward}) pass->share *= share;
+  }
+  gpu.curves = std::move(curves);
+}
+
+/// What lasting load was measured to leave of a relative's products on this card.
+void sustain(const Value& share, Gpu& gpu) {
+  if (!gpu.curves)
+    share.fail("no relative's kernels are taken", "name the relative by `kernels`, or remove it");
+  auto curves = std::make_shared<KernelCurves>(*gpu.curves);
+  curves->sustained = share.as_positive_number();
+  curves->sustained_source = gpu.source;
+  gpu.curves = std::move(curves);
+}
+
 Gpu read_gpu(const Value& value) {
   if (value.is_scalar()) return known_gpu(value.as_choice(gpu_names()));
   Map map = value.as_map();
@@ -183,7 +226,9 @@ Gpu read_gpu(const Value& value) {
   if (const auto kernels = map.optional("kernels")) {
     gpu.kernels = read_kernel_shares(*kernels);
     if (kernels->is_scalar()) gpu.curves = known_curves(gpu.kernels->relative);
+    if (kernels->is_scalar()) carry_power(gpu);
   }
+  if (const auto share = map.optional("sustained")) sustain(*share, gpu);
   if (const auto sms = map.optional("sms")) gpu.sms = static_cast<int>(sms->as_integer(1, 10000));
   map.finish();
   return gpu;

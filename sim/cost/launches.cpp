@@ -1,7 +1,7 @@
 #include "cost/launches.hpp"
 
 #include <algorithm>
-#include <utility>
+#include <optional>
 #include <vector>
 
 #include "cost/peak.hpp"
@@ -20,13 +20,24 @@ struct Launches {
 
 /// What a layer of experts launches beyond the model's operators, for each of its two products:
 /// sorting, counts, offsets and permutations. A layer launches 55 and 54 in all (forward,
-/// backward), and 8 and 2 more where tokens are exchanged; where its experts come one by one, 4 and
-/// 14 more for each of them: 4 % off in the mean of 24 rows
-/// (tests/validation/hopper/expert_layers.csv).
+/// backward), and 8 and 2 more where tokens are exchanged (tests/validation/hopper,
+/// expert_layers.csv).
+///
+/// Experts that come one by one are TransformerEngine's GroupedLinear (pytorch/module/
+/// grouped_linear.py): it launches products in C++. In Python each expert has its weight's object
+/// both ways, and backward the node and the hook that take its gradient.
 struct ExpertLaunches {
-  double grouped, exchanged, each;
+  double grouped, exchanged, each, products;
 };
-constexpr ExpertLaunches kExpertsForward{23.5, 4, 2}, kExpertsBackward{21.5, 1, 7};
+constexpr ExpertLaunches kExpertsForward{23.5, 4, 1, 1}, kExpertsBackward{21.5, 1, 2, 2};
+
+/// Kernels that make one expert's operand narrow. A scale per tensor takes its largest element, the
+/// scale and the cast (TransformerEngine's current scaling).
+double quantize_kernels(const Operator& op, Precision precision) {
+  if (!op.runs_narrow(precision)) return 0;
+  if (precision == Precision::fp8) return 3;
+  return precision == Precision::nvfp4 ? 2 : 1;
+}
 
 /// Transformers' experts say themselves what they launch: composites of kernels, or a loop.
 bool says_its_launches(const Unit& unit) {
@@ -35,20 +46,29 @@ bool says_its_launches(const Unit& unit) {
   });
 }
 
-double expert_launches(const Unit& unit, bool backward) {
-  if (says_its_launches(unit)) return 0;
+bool is_of_experts(const Exchange& one) {
+  return one.axis != ExchangeAxis::tensor && one.axis != ExchangeAxis::context;
+}
+
+void add_expert_launches(Launches& sum, const Unit& unit, Precision precision, bool backward) {
+  if (says_its_launches(unit)) return;
   const ExpertLaunches& launches = backward ? kExpertsBackward : kExpertsForward;
-  const bool exchanged = std::ranges::any_of(unit.exchanges, [](const Exchange& one) {
-    return one.axis != ExchangeAxis::tensor && one.axis != ExchangeAxis::context;
-  });
-  double sum = 0;
+  const bool exchanged = std::ranges::any_of(unit.exchanges, is_of_experts);
   for (const Operator& op : unit.operators) {
-    const bool of_experts = op.kind == OperatorKind::matmul && op.product.weights > 1;
-    if (!of_experts) continue;
-    sum += launches.grouped + (exchanged ? launches.exchanged : 0);
-    if (!op.product.together) sum += launches.each * op.product.weights;
+    if (op.kind != OperatorKind::matmul || op.product.weights <= 1) continue;
+    sum.experts += launches.grouped + (exchanged ? launches.exchanged : 0);
+    if (op.product.together) continue;
+    sum.experts += launches.each * op.product.weights;
+    sum.bare += (launches.products + quantize_kernels(op, precision)) * op.product.weights;
   }
-  return sum;
+}
+
+/// The operator in front of which a forward pass tells the host how many tokens its experts get:
+/// it launches no more before. Nothing: it need not know.
+std::optional<std::size_t> counts_known(const Unit& unit) {
+  for (const Exchange& one : unit.exchanges)
+    if (one.pass == Direction::forward && is_of_experts(one)) return one.issued.before_operator;
+  return std::nullopt;
 }
 
 /// Sums of gradients, which autograd's engine makes between nodes, and counters.
@@ -59,11 +79,14 @@ bool is_bare(const captured::Kernel& kernel) {
   return sums || counts;
 }
 
+/// From operator `first` on.
 Launches launched(const Unit& unit, Direction direction, const Roofline& roofline,
-                  Precision precision) {
+                  Precision precision, std::size_t first) {
   const bool backward = direction == Direction::backward;
-  Launches sum{.experts = expert_launches(unit, backward)};
-  for (const Operator& op : unit.operators) {
+  Launches sum;
+  add_expert_launches(sum, unit, precision, backward);
+  for (std::size_t i = first; i < unit.operators.size(); ++i) {
+    const Operator& op = unit.operators[i];
     if (op.kernel) {
       if (op.kernel->backward == backward)
         (is_bare(*op.kernel) ? sum.bare : sum.operators) += op.kernel->calls;
@@ -87,18 +110,28 @@ Launches launched(const Unit& unit, Direction direction, const Roofline& rooflin
 /// The host runs ahead of the GPU where units take the GPU longer than their launches: then these
 /// are not waited for but in front of the first. Elsewhere the schedule plays them.
 void add_launches(StepCosts& costs, const Model& model, const Roofline& roofline,
-                  Precision precision, const AnalyticEfficiency& efficiency) {
+                  Precision precision, double batch, const AnalyticEfficiency& efficiency) {
   constexpr double kFelt = 0.01;  // of what the step computes
-  std::vector<std::pair<Seconds, Seconds>> launches;
+  struct UnitLaunches {
+    Seconds forward, backward;
+    Seconds awaited{0}, behind{0};  // behind the counts of tokens: launches, and what they compute
+  };
+  std::vector<UnitLaunches> launches;
   for (std::size_t i = 0; i < model.units.size(); ++i) {
+    const Unit& unit = model.units[i];
     const Seconds each =
         model.is_compiled(i) ? efficiency.host_kernel() : efficiency.host_operator();
-    const auto of = [&](Direction direction) {
-      const Launches all = launched(model.units[i], direction, roofline, precision);
+    const auto of = [&](Direction direction, std::size_t first = 0) {
+      const Launches all = launched(unit, direction, roofline, precision, first);
       return all.operators * each + all.bare * efficiency.host_kernel() +
              all.experts * efficiency.host_operator();
     };
-    launches.emplace_back(of(Direction::forward), of(Direction::backward));
+    launches.push_back({of(Direction::forward), of(Direction::backward)});
+    const std::optional<std::size_t> counts = counts_known(unit);
+    if (!counts) continue;
+    launches.back().awaited = of(Direction::forward, *counts);
+    for (std::size_t op = *counts; op < unit.operators.size(); ++op)
+      launches.back().behind += roofline.time(unit.operators[op], batch, Direction::forward);
   }
   Seconds ahead, waited, computed;
   const auto run = [&](Seconds computes, Seconds launch) {
@@ -108,14 +141,22 @@ void add_launches(StepCosts& costs, const Model& model, const Roofline& roofline
     waited += Seconds(0) - ahead;
     ahead = Seconds(0);
   };
-  for (std::size_t i = 0; i < launches.size(); ++i) run(costs.units[i].forward, launches[i].first);
-  for (std::size_t i = launches.size(); i-- > 0;) run(costs.units[i].backward, launches[i].second);
+  for (std::size_t i = 0; i < launches.size(); ++i) {
+    const UnitLaunches& one = launches[i];
+    run(costs.units[i].forward - one.behind, one.forward - one.awaited);
+    if (one.awaited == Seconds(0)) continue;
+    ahead = Seconds(0);
+    run(one.behind, one.awaited);
+  }
+  for (std::size_t i = launches.size(); i-- > 0;)
+    run(costs.units[i].backward, launches[i].backward);
   if (waited <= kFelt * computed) return;
   costs.host_operator = efficiency.host_operator();
   for (std::size_t i = 0; i < launches.size(); ++i) {
     if (model.units[i].forward) continue;  // given: so is what its launches take
-    costs.units[i].forward_launch = launches[i].first;
-    costs.units[i].backward_launch = launches[i].second;
+    costs.units[i].forward_launch = launches[i].forward;
+    costs.units[i].backward_launch = launches[i].backward;
+    costs.units[i].awaited_launch = launches[i].awaited;
   }
 }
 

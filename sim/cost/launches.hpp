@@ -7,7 +7,7 @@ namespace rehearse::inline cost {
 
 /// Writes down what launching each unit takes the host, where the GPU waits for it.
 void add_launches(StepCosts& costs, const Model& model, const Roofline& roofline,
-                  Precision precision, const AnalyticEfficiency& efficiency);
+                  Precision precision, double batch, const AnalyticEfficiency& efficiency);
 
 /// Writes down what an optimizer's step takes the host: where the GPU waits for it anyway, or a
 /// loop over tensors takes longer than its kernels do (`costs.optimizer`).

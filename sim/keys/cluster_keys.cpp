@@ -126,7 +126,9 @@ std::vector<KeySection> cluster_keys() {
          "Compute profiles of this GPU."},
         {"kernels", "a name of `list gpus` or map", "(general shares)",
          "What kernels reach of the peaks; a name: as of that GPU."},
-        {"sms", "integer >= 1", "-", "Multiprocessors, where a relative's kernels are taken."}}},
+        {"sms", "integer >= 1", "-", "Multiprocessors, where a relative's kernels are taken."},
+        {"sustained", "number > 0", "(by board power, of the relative's)",
+         "Share of a relative's products that lasting load leaves."}}},
 
       {"cluster.node.gpu.architecture.", "A generation of GPUs of one's own",
        "platforms/architectures.yaml", "sim/cluster/gpu_architecture.cpp",

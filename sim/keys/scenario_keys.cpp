@@ -69,6 +69,8 @@ std::vector<KeySection> scenario_keys() {
          "(the framework's: cross_entropy of most)",
          "How a language model's loss treats the logits: `fused_logits` writes gradients over them, `fused` keeps none.",
          "PyTorch; Liger Kernel, TransformerEngine; Megatron-LM"},
+        {"train_metrics", "integer >= 0", "0",
+         "Losses that are computed once more, without gradients, to be logged.", "MosaicML Composer"},
         {"loss.chunked", "integer >= 1", "required",
          "Products of the logits and losses, one after the other.", "torchtune"},
         {"loss.of", "cross_entropy | cross_entropy_fp32 | huggingface | lightning_fabric | fused_logits | vocab_parallel | compiled | accelerate_fused | huggingface_4_46",

@@ -247,12 +247,35 @@ void apply_compile(Map& map, Framework& framework, Scenario& scenario) {
       fmt::format("model.compile = true: kernels are fused, as {}'s are", framework.title()));
 }
 
+/// Losses that are computed once more to be logged, in front of backward and without gradients:
+/// each makes fp32 of the logits and takes their logarithmic softmax (torch.nn.CrossEntropyLoss
+/// under autocast). What that needs of memory is not counted.
+void add_train_metrics(const Value& value, Model& model) {
+  const auto count = static_cast<double>(value.as_integer(0, 100));
+  constexpr double kMoved = 3.5;  // of four bytes: 16 bits read, fp32 written, read and written
+  const auto is_loss = [](const Operator& op) { return op.kind == OperatorKind::loss; };
+  const auto is_product = [](const Operator& op) { return op.kind == OperatorKind::matmul; };
+  for (Unit& unit : model.units) {
+    const auto loss = std::ranges::find_if(unit.operators, is_loss);
+    const auto head = std::ranges::find_if(unit.operators, is_product);
+    if (loss == unit.operators.end() || head == unit.operators.end()) continue;
+    const double logits = head->product.rows * head->product.columns;
+    unit.operators.push_back({.kind = OperatorKind::loss,
+                              .forward_elements = count * kMoved * logits,
+                              .always_fp32 = true,
+                              .library = true});
+    return;
+  }
+  value.fail(model.name + " has no loss over logits", "leave it out");
+}
+
 /// Of a model that could not be read, what belongs to its shape is not judged.
 void leave_shape(Map& map) {
   for (const char* key :
        {"classes", "image", "sequence", "attention", "fused_softmax", "embedding_dtype",
         "num_layers_at_start_in_bf16", "num_layers_at_end_in_bf16", "channels_last", "frozen",
-        "lora", "quantization", "float8", "compile", "loss", "experts_implementation"})
+        "lora", "quantization", "float8", "compile", "loss", "train_metrics",
+        "experts_implementation"})
     map.optional(key);
 }
 
@@ -298,6 +321,8 @@ CostChoice read_model_section(const Value& value, Framework& framework, Scenario
     if (const auto float8 = map.optional("float8"); has_model && float8)
       read_part(
           [&] { scenario.model = with_float8(std::move(scenario.model), read_float8(*float8)); });
+    if (const auto metrics = map.optional("train_metrics"); has_model && metrics)
+      read_part([&] { add_train_metrics(*metrics, scenario.model); });
     if (has_model) read_part([&] { apply_compile(map, framework, scenario); });
     read_part([&] { choice = read_cost_choice(map, scenario, library); }, has_model);
     if (!has_model) leave_shape(map);

@@ -45,14 +45,22 @@ const char* name_of(ExchangeAxis axis) {
 }  // namespace
 
 /// A pass between its exchanges. Parts that take no time are left out, but for the last: it is what
-/// comes later refers to, and where memory is noted.
+/// comes later refers to, and where memory is noted. Where the host launches experts once it knows
+/// how many tokens they get, it waits for the first of their exchanges, and launches the rest
+/// behind the tokens' own: what comes behind the unit waits for that.
 OpId UnitPasses::segments(std::size_t unit, Verb pass, const PassCost& cost,
                           std::vector<After> after) {
   const PassSegments& parts = *cost.segments;
   std::vector<std::pair<std::size_t, OpId>> waiting;  // part that waits, and the exchange
   std::size_t next = 0;
+  bool counted = cost.awaited == Seconds(0), launched = counted;
+  const auto launch_rest = [&] {
+    if (!std::exchange(launched, true))
+      builder_.launch(pass, builder_.job().model.units[unit].name, cost.awaited);
+  };
   for (std::size_t part = 0; part < parts.durations.size(); ++part) {
     std::vector<std::pair<std::uint8_t, OpId>> here;  // by turn
+    bool sent = false;
     for (; next < parts.exchanges.size() && parts.exchanges[next].issued <= part; ++next) {
       const PassSegments::Placed& placed = parts.exchanges[next];
       const Exchange& what = builder_.job().model.units[unit].exchanges[placed.exchange];
@@ -63,13 +71,20 @@ OpId UnitPasses::segments(std::size_t unit, Verb pass, const PassCost& cost,
         if (turn < what.turn) own.push_back({before});
       here.emplace_back(what.turn, op);
       waiting.emplace_back(placed.awaited, op);
+      if (what.axis == ExchangeAxis::tensor || what.axis == ExchangeAxis::context) continue;
+      if (std::exchange(counted, true))
+        sent = true;
+      else
+        builder_.block_host("tokens of experts", {{op}});
     }
+    if (sent) launch_rest();
     for (const auto& [awaited, op] : waiting)
       if (awaited == part) unawaited_.push_back({op});
     const bool last_part = part + 1 == parts.durations.size();
     if (parts.durations[part] <= Seconds(0) && !last_part) continue;
     compute(unit, pass, parts.durations[part], cost.spread, std::exchange(after, {}));
   }
+  launch_rest();
   return *builder_.last_computed();
 }
 

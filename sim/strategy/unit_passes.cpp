@@ -8,7 +8,8 @@ namespace rehearse::inline strategy {
 
 OpId UnitPasses::unit_op(std::size_t unit, Verb pass, const PassCost& cost,
                          std::vector<After> after) {
-  const auto launched = builder_.launch(pass, builder_.job().model.units[unit].name, cost.launch);
+  const auto launched =
+      builder_.launch(pass, builder_.job().model.units[unit].name, cost.launch - cost.awaited);
   if (launched) after.push_back({*launched});
   if (cost.segments != nullptr && !cost.segments->exchanges.empty())
     return segments(unit, pass, cost, std::move(after));
@@ -64,10 +65,10 @@ OpId UnitPasses::forward(std::size_t unit, std::vector<After> after) {
   if (offload_.moves(unit)) offload_.move_out(unit);
   if (builder_.costs().loading && reads_batch(unit)) load_batch(after);
   const UnitCost& cost = builder_.costs().units[unit];
-  const OpId op =
-      unit_op(unit, Verb::forward,
-              {cost.forward, cost.forward_launch, cost.forward_spread, &cost.forward_segments},
-              std::move(after));
+  const OpId op = unit_op(unit, Verb::forward,
+                          {cost.forward, cost.forward_launch, cost.forward_spread,
+                           &cost.forward_segments, cost.awaited_launch},
+                          std::move(after));
   if (offload_.moves(unit)) offload_.free_moved(op);
   builder_.tapes().note_forward(op, unit);
   return op;
@@ -77,10 +78,10 @@ void UnitPasses::recompute(std::size_t unit, std::vector<After>& after) {
   if (!builder_.job().is_checkpointed(unit)) return;
   if (offload_.moves(unit)) offload_.move_in(unit, after);
   const UnitCost& cost = builder_.costs().units[unit];
-  const OpId again =
-      unit_op(unit, Verb::recompute,
-              {cost.forward, cost.forward_launch, cost.forward_spread, &cost.forward_segments},
-              std::move(after));
+  const OpId again = unit_op(unit, Verb::recompute,
+                             {cost.forward, cost.forward_launch, cost.forward_spread,
+                              &cost.forward_segments, cost.awaited_launch},
+                             std::move(after));
   builder_.tapes().note_recompute(again, unit);
   after.clear();
 }

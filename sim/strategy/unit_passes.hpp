@@ -39,6 +39,7 @@ class UnitPasses {
     Seconds time, launch;
     double spread = 0;
     const PassSegments* segments = nullptr;  ///< of a unit that exchanges
+    Seconds awaited{0};                      ///< UnitCost::awaited_launch
   };
 
   bool reads_batch(std::size_t unit) const;

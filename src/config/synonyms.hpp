@@ -220,6 +220,7 @@ inline constexpr Synonym kSynonyms[] = {
     {"b200", "dgx_b200"},
     {"b300", "dgx_b300"},
     {"gb200", "dgx_gb200_nvl72"},
+    {"gb300", "dgx_gb300_nvl72"},
     {"gh200", "GH200-96"},
     {"mi300x", "azure_nd_mi300x_v5"},
 };

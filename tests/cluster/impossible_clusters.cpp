@@ -158,8 +158,9 @@ constexpr Impossible kImpossible[] = {
      "aws_g6_48xlarge, aws_g6e_48xlarge, aws_p3dn, aws_p4d, aws_p4de, aws_p5, aws_p5e, "
      "aws_p5en, aws_p6_b200, aws_p6_b300, azure_nd_a100_v4, azure_nd_h100_v5, "
      "azure_nd_h200_v5, azure_nd_mi300x_v5, azure_ndm_a100_v4, coreweave_h100, dgx1_v100, "
-     "dgx_a100, dgx_b200, dgx_b300, dgx_gb200_nvl72, dgx_h100, dgx_h200, gcp_a2_highgpu, "
-     "gcp_a2_ultragpu, gcp_a3_high, gcp_a3_mega, gcp_a3_ultra, gcp_a4_high, generic, "
+     "dgx_a100, dgx_b200, dgx_b300, dgx_gb200_nvl72, dgx_gb300_nvl72, dgx_h100, dgx_h200, "
+     "gcp_a2_highgpu, gcp_a2_ultragpu, gcp_a3_high, gcp_a3_mega, gcp_a3_ultra, gcp_a4_high, "
+     "generic, "
      "gmu_hopper_a100, lambda_b200, lambda_h100, lambda_h100_cluster, lightning_a10g, "
      "oracle_a100, oracle_b200, oracle_bm_gpu4, oracle_h100, oracle_h200, oracle_mi300x, "
      "oracle_mi355x, rtx_3090_8x, rtx_4090_8x; got \"dgx_h10\"",

@@ -364,6 +364,23 @@ BOOST_AUTO_TEST_CASE(every_known_gpu_is_complete) {
   BOOST_TEST(gpu_names().size() >= 12U);
 }
 
+// 150 of 300 W for 125 of 149.7 TFLOP/s; 400 of 700 W for 148 of 989. The architecture of an RTX
+// 4090 is another than its relative's.
+BOOST_AUTO_TEST_CASE(relatives_of_less_power_compute_slower) {
+  const auto share = [](const char* name) {
+    return known_gpu(name).curves->products.at("tensor").share;
+  };
+  const auto sustained = [](const char* name) { return known_gpu(name).curves->sustained; };
+  const double slower = std::sqrt(150 / 125.0 / (300 / 149.7));
+  BOOST_CHECK_CLOSE(share("A10"), slower * share("A40"), 1e-6);
+  BOOST_CHECK_CLOSE(known_gpu("A10").kernels->matrix_fp32,
+                    slower * known_gpu("A40").kernels->matrix_fp32, 1e-6);
+  BOOST_TEST(sustained("H20") == 1);
+  BOOST_TEST(share("H20") == share("H100-SXM"));
+  BOOST_TEST(share("RTX-4090") == share("RTX-3090"));
+  BOOST_TEST(sustained("GB300") > sustained("GB200"));
+}
+
 BOOST_AUTO_TEST_CASE(files_of_clusters_say_everything_themselves) {
   for (const auto& file : std::filesystem::directory_iterator(platforms_folder() / "clusters")) {
     const auto document = Document::load(file.path());

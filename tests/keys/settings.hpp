@@ -57,7 +57,7 @@ inline std::vector<std::vector<std::string>> more_options() {
       {"run={jitter: {exponential: {}}, replications: {precision: 0.1}, fidelity: auto}"},
       {"run={jitter: none, play: all}", "train={steps: 9}"},
       {built_in + "sequence: 128, attention: eager, fused_softmax: true, loss: huggingface, "
-                  "embedding_dtype: bf16, "
+                  "embedding_dtype: bf16, train_metrics: 2, "
                   "precision: bf16, costs: analytic, activation_checkpointing: per_unit}"},
       {built_in + "activation_checkpointing: {layers: 1}}"},
       {built_in + "activation_checkpointing: {modules: [core_attn]}}"},
