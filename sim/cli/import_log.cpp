@@ -21,13 +21,6 @@ struct ImportLogCommand {
   AnswerOptions answer;
 };
 
-/// The kind of machines that a scenario's cluster names, for a site file.
-std::string cluster_name(const Document& document) {
-  Map cluster = document.root().as_map().require("cluster").as_map();
-  const auto use = cluster.optional("use");
-  return use ? use->as_string() : "";
-}
-
 std::string case_text(const ImportLogCommand& command, const TrainingLog& log,
                       const MeasuredRun& run) {
   std::string published;
@@ -82,7 +75,7 @@ void calibrate_by(const ImportLogCommand& command, const MeasuredRun& run) {
                    solved.before, solved.key, solved.value, solved.factor, solved.after));
   tell(fmt::format("why that one  {}\n", solved.why));
   const auto document = Document::load(command.scenario)->with_overrides(command.overrides);
-  const std::string kind = cluster_name(*document);
+  const std::string kind = used_cluster(*document);
   const bool of_site = solved.key.starts_with("cluster.") && !kind.empty();
   if (command.site.empty() || !of_site) {
     tell(fmt::format(
@@ -90,13 +83,9 @@ void calibrate_by(const ImportLogCommand& command, const MeasuredRun& run) {
         command.site.empty() ? "" : "; a site file holds numbers of machines that `use` names"));
     return;
   }
-  write_file(
-      command.site,
-      fmt::format("# What one log tells of these machines: a scenario names this file as its "
-                  "cluster's `use`.\nuse: {}\n{}: {}\nsource: {}\n",
-                  yaml_quoted(kind), solved.key.substr(8), solved.value,
-                  yaml_quoted(fmt::format("rehearse import log {} --scenario {} --calibrate",
-                                          command.log.string(), command.scenario.string()))));
+  write_file(command.site, site_text(kind, solved.key.substr(8), solved.value,
+                                     fmt::format("rehearse import log {} --scenario {} --calibrate",
+                                                 command.log.string(), command.scenario.string())));
 }
 
 void import_it(const ImportLogCommand& command) {

@@ -28,6 +28,7 @@ struct RunCommand {
   std::filesystem::path memory_snapshot;  ///< of rank 0, for PyTorch's memory_viz; empty: none
   bool advice = false;                    ///< single changes that take less memory, even if it fits
   std::string fail_unless;                ///< "fits" or "may_fit"; empty: nothing is asked
+  bool intervals = true;
   bool dry_run = false;
   bool replay = false;  ///< the launcher's: this program refuses it
 };
@@ -56,6 +57,7 @@ Prediction simulate_with_progress(const Scenario& scenario, const RunCommand& co
       {.file = command.scenario,
        .overrides = command.overrides,
        .always = command.advice,
+       .intervals = command.intervals,
        .tried =
            [&](std::size_t done, std::size_t all) {
              line.show(fmt::format("trying changes: {} of {}", done, all));
@@ -137,6 +139,12 @@ void add_assignments(CLI::App& app, std::vector<std::string>& overrides) {
   };
   app.add_option_function<std::string>("--seed", assign("run.seed="), "Seed of the random streams")
       ->type_name("N");
+  app.add_flag_callback(
+      "--ideal",
+      [&overrides] {
+        overrides.insert(overrides.end(), {"run.speed_spread=0", "run.jitter=none"});
+      },
+      "GPUs that are alike and never slow down: the best case, not\nthe usual one");
   app.add_option_function<std::string>("--fidelity", assign("run.fidelity="),
                                        "hop, flow, folded or auto")
       ->check(one_of({"hop", "flow", "folded", "auto"}))
@@ -172,6 +180,8 @@ void add_run(CLI::App& app) {
   add_assignments(run_app, command->overrides);
   run_app.add_flag("--quiet", command->answer.quiet, "No progress line");
   answers.push_back(add_fail_unless(run_app, command->fail_unless));
+  run_app.add_flag("!--no-intervals", command->intervals,
+                   "Best estimates alone, and the interval of memory: several\ntimes as fast");
   answers.push_back(run_app.add_flag("--advice", command->advice,
                                      "Look for single changes that take less memory, each\n"
                                      "with its price. Done anyway where memory does not suffice"));

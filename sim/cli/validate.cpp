@@ -6,6 +6,7 @@
 #include "base/progress_line.hpp"
 #include "cli/commands.hpp"
 #include "cli/options.hpp"
+#include "cli/recalibrate.hpp"
 #include "html/html.hpp"
 #include "validation/played.hpp"
 #include "validation/views.hpp"
@@ -14,28 +15,31 @@ namespace rehearse::inline cli {
 namespace {
 
 struct ValidateCommand {
-  std::vector<std::filesystem::path> files;  ///< sets, as case_files() takes them; none: overview
-  std::vector<std::string> metrics;          ///< only these; none: all
+  std::vector<std::filesystem::path>
+      files;                         ///< sets, as case_files() takes them; none: the scoreboard
+  std::vector<std::string> metrics;  ///< only these; none: all
   AnswerOptions answer;
-  ErrorBounds bounds;  ///< an Error (ExitCode::refuted) beyond them
-  int jobs = 0;        ///< child processes side by side; 0: one per core
-  bool live = false;   ///< the launcher's: this program refuses it
+  ErrorBounds bounds;          ///< an Error (ExitCode::refuted) beyond them
+  std::filesystem::path site;  ///< to write; empty: none
+  int jobs = 0;                ///< child processes side by side; 0: one per core
+  bool live = false;           ///< the launcher's: this program refuses it
 
-  bool is_overview() const { return files.empty(); }
+  bool is_scoreboard() const { return files.empty(); }
 };
 
 Validation validated(const ValidateCommand& command, std::vector<CaseFile> cases) {
   ProgressLine line(command.answer.quiet);
-  return play(std::move(cases), {.intervals = !command.is_overview(),
-                                 .jobs = jobs_or_cores(command.jobs),
+  return play(std::move(cases), {.jobs = jobs_or_cores(command.jobs),
                                  .progress = [&](std::size_t done, std::size_t all) {
                                    line.show(fmt::format("case {} of {}", done, all));
                                  }});
 }
 
 std::string table_of(const Validation& validation, const ValidateCommand& command, bool color) {
-  if (command.answer.format == "markdown") return to_markdown(validation);
-  return command.is_overview() ? to_overview(validation, color) : to_table(validation, color);
+  const bool markdown = command.answer.format == "markdown";
+  if (command.is_scoreboard())
+    return markdown ? to_scoreboard_markdown(validation) : to_scoreboard(validation, color);
+  return markdown ? to_markdown(validation) : to_table(validation, color);
 }
 
 void validate(const ValidateCommand& command) {
@@ -45,7 +49,10 @@ void validate(const ValidateCommand& command) {
         "remedy: run ./rehearse validate --live as root, from the sources");
   }
   std::vector<CaseFile> cases = read_cases(command.files, command.metrics);
-  check_outputs({{"--output", command.answer.output}, {"--html", command.answer.html}});
+  check_outputs({{"--output", command.answer.output},
+                 {"--html", command.answer.html},
+                 {"--recalibrate", command.site}});
+  if (!command.site.empty()) recalibrate(cases, command.site);
   const Validation told = validated(command, std::move(cases));
   write_answer({.table = [&](int, bool color) { return table_of(told, command, color); },
                 .json = [&] { return to_json(told); },
@@ -85,7 +92,7 @@ void add_validate(CLI::App& app) {
   const auto command = std::make_shared<ValidateCommand>();
   CLI::App& validate_app = *app.add_subcommand("validate", "Predictions beside real measurements");
   validate_app.add_option("SET", command->files,
-                          "Names of shipped sets, files, folders, or all; none: a line each");
+                          "Names of shipped sets, files, folders, or all; none: a scoreboard");
   add_repeated(validate_app, "--metric", command->metrics,
                "Compare only this key of the report: --metric step_time_s (repeatable)", "KEY");
   add_choice(validate_app, "--format", command->answer.format, "table, json, csv or markdown",
@@ -94,6 +101,10 @@ void add_validate(CLI::App& app) {
   add_jobs(validate_app, command->jobs, "Predictions");
   add_html(validate_app, command->answer);
   add_bounds(validate_app, command->bounds);
+  add(validate_app, "--recalibrate", command->site,
+      "Solve the GPUs' speed from the measured steps, and write the\nmachines with it to this "
+      "file, which a cluster names: use: FILE",
+      "FILE");
   validate_app.add_flag("--live", command->live,
                         "Measure every case anew on this machine first (./rehearse, as root)");
   validate_app.add_flag("--quiet", command->answer.quiet, "No progress line");

@@ -8,6 +8,7 @@
 #include "base/child_process.hpp"
 #include "base/error.hpp"
 #include "base/number.hpp"
+#include "base/quoting.hpp"
 #include "predict/measured_job.hpp"
 #include "predict/predict.hpp"
 
@@ -156,6 +157,20 @@ SolvedNumber solve_number(const std::filesystem::path& file,
   solved.after = predicted(most, solved.factor);
   solved.why = fmt::format("of a change of each, the step follows: {}", others);
   return solved;
+}
+
+std::string used_cluster(const Document& scenario) {
+  Map cluster = scenario.root().as_map().require("cluster").as_map();
+  const auto use = cluster.optional("use");
+  return use ? use->as_string() : "";
+}
+
+std::string site_text(const std::string& cluster, const std::string& key, const std::string& value,
+                      const std::string& source) {
+  return fmt::format(
+      "# What runs tell of these machines: a scenario names this file as its cluster's `use`.\n"
+      "use: {}\n{}: {}\nsource: {}\n",
+      yaml_quoted(cluster), key, value, yaml_quoted(source));
 }
 
 }  // namespace rehearse::inline foreign

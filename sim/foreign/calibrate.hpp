@@ -39,4 +39,12 @@ struct SolvedNumber {
 SolvedNumber solve_number(const std::filesystem::path& scenario,
                           const std::vector<std::string>& overrides, double step_time);
 
+/// The kind of machines that a scenario's cluster names; empty where it describes its own.
+std::string used_cluster(const Document& scenario);
+
+/// A file of a site: these machines with one number of their own, `key` a cluster's. A scenario
+/// names the file as its cluster's `use`.
+std::string site_text(const std::string& cluster, const std::string& key, const std::string& value,
+                      const std::string& source);
+
 }  // namespace rehearse::inline foreign

@@ -56,6 +56,8 @@ std::vector<KeySection> measurement_keys() {
        "sim/validation/cases.cpp sim/validation/learned.cpp",
        {{"source", "text", "required", "Where the measurements come from."},
         {"calibrated", "text", "\"\"", "What the prediction was fitted to."},
+        {"relation", "never seen | left out | input", "never seen",
+         "What the model's constants and the intervals' factors know of these rows."},
         {"takes_long", "true or false", "false", "true: played where the set is named, not by `all`."},
         {"group", "text", "(the file's name)", "What is summed up together."},
         {"metrics", "list of text", "(all)", "Which of the recorded numbers count."},

@@ -2,35 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
+
+#include "report/common_errors.hpp"
 
 namespace rehearse::inline planner {
 namespace {
 
-using Shift = std::pair<double, double>;
-
-Shift shift_of(const Candidate& candidate, const std::string& source) {
-  const auto found = candidate.shifts.find(source);
-  return found == candidate.shifts.end() ? Shift{0, 0} : found->second;
-}
-
-double square(double x) { return x * x; }
-
 /// Of time over time, or of whatever else is in proportion to it.
 Estimate<double> beside(const Candidate& one, const Candidate& choice, Metric metric) {
-  std::set<std::string> sources;
-  for (const Candidate* each : {&one, &choice})
-    for (const auto& [name, shift] : each->shifts) sources.insert(name);
-  double below = 0, above = 0;
-  for (const std::string& source : sources) {
-    const Shift own = shift_of(one, source), other = shift_of(choice, source);
-    const double first = own.first - other.first, second = own.second - other.second;
-    below += square(std::min({first, second, 0.0}));
-    above += square(std::max({first, second, 0.0}));
-  }
+  const Ends<double> off = together(choice.shifts, one.shifts);
   const double mine = one.figures->at(metric).value, its = choice.figures->at(metric).value;
   const double ratio = info(metric).more_is_better ? its / mine : mine / its;
-  return {ratio, ratio * std::exp(-std::sqrt(below)), ratio * std::exp(std::sqrt(above))};
+  return {ratio, ratio * std::exp(off.low), ratio * std::exp(off.high)};
 }
 
 }  // namespace
@@ -54,6 +37,12 @@ void compare_under_common_errors(PlanResult& result, const Ask& ask) {
     }
     one.beside_choice = beside(one, candidates[*result.choice], metric);
   }
+}
+
+std::optional<double> chance_of_choice(const Candidate& candidate) {
+  if (!candidate.beside_choice) return std::nullopt;
+  const Estimate<double>& beside = *candidate.beside_choice;
+  return chance_above_one(beside.value, {beside.low, beside.high});
 }
 
 }  // namespace rehearse::inline planner

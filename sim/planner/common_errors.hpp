@@ -13,6 +13,9 @@ namespace rehearse::inline planner {
 /// Sources are independent, so that these add in quadrature.
 void compare_under_common_errors(PlanResult& result, const Ask& ask);
 
+/// The probability that the choice is better than a candidate; nothing where they are not compared.
+std::optional<double> chance_of_choice(const Candidate& candidate);
+
 inline constexpr std::size_t kCompared = 4;
 
 }  // namespace rehearse::inline planner

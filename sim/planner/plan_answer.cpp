@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <set>
 
+#include "planner/common_errors.hpp"
 #include "planner/plan_view.hpp"
 #include "planner/words.hpp"
+#include "report/common_errors.hpp"
 
 namespace rehearse::inline planner {
 namespace {
@@ -87,8 +89,12 @@ std::string plan_answer(const PlanResult& result) {
                                  figures_text(choice, objective));
   const auto beside = [&](const char* name, const std::optional<std::size_t>& other) {
     if (!other) return;
-    text += fmt::format(" {}: {} ({}).", name, settings_text(prepared, *other),
-                        compared(prepared.candidates[*other], choice, objective));
+    const Candidate& one = prepared.candidates[*other];
+    const auto chance = chance_of_choice(one);
+    const std::string sure =
+        chance ? fmt::format("; the choice is better with {}", chance_words(*chance)) : "";
+    text += fmt::format(" {}: {} ({}{}).", name, settings_text(prepared, *other),
+                        compared(one, choice, objective), sure);
   };
   beside("Runner-up", runner_up(result));
   beside("Most room in memory", safest(result));

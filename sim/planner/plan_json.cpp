@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/number.hpp"
+#include "planner/common_errors.hpp"
 #include "planner/plan_answer.hpp"
 #include "planner/plan_view.hpp"
 #include "planner/run_line.hpp"
@@ -92,6 +93,7 @@ Json ranked_json(const PlanResult& result, std::size_t place) {
     const auto& beside = candidate.beside_choice;
     json["beside_choice"] =
         beside ? Json::array({beside->value, beside->low, beside->high}) : Json();
+    json["choice_is_better"] = beside ? Json(*chance_of_choice(candidate)) : Json();
     json["step_parts_s"] = candidate.parts;
   }
   return json;

@@ -2,7 +2,9 @@
 #include <cmath>
 #include <tuple>
 
+#include "planner/common_errors.hpp"
 #include "planner/search.hpp"
+#include "report/common_errors.hpp"
 
 namespace rehearse::inline planner {
 namespace {
@@ -70,7 +72,7 @@ std::vector<std::size_t> rank(const std::vector<Candidate>& candidates,
 bool is_tied(const Candidate& candidate, const std::vector<Candidate>& candidates,
              const std::vector<std::size_t>& ranking, const Objective& objective) {
   const bool compared = candidates[ranking.front()].beside_choice.has_value();
-  if (compared) return candidate.beside_choice && candidate.beside_choice->low <= 1;
+  if (compared) return chance_of_choice(candidate).value_or(1) < kSureChance;
   if (objective.metrics.size() == 1) {
     return !surely_dominates(candidates[ranking.front()], candidate, objective);
   }

@@ -85,8 +85,8 @@ std::vector<Miss> misses_of(const Figures& figures, const Bound& bound,
 /// several objectives: those on the front in order of the first, then the others likewise.
 std::vector<std::size_t> rank(const std::vector<Candidate>& candidates, const Objective& objective);
 /// Whether a feasible candidate's interval overlaps the best's; where candidates are compared under
-/// common errors, whether it may be as good; of several objectives: whether no
-/// other is surely better in all of them.
+/// common errors, whether the best is better with less than kSureChance; of several objectives:
+/// whether no other is surely better in all of them.
 bool is_tied(const Candidate& candidate, const std::vector<Candidate>& candidates,
              const std::vector<std::size_t>& ranking, const Objective& objective);
 /// Whether no other feasible candidate is better in one objective and no worse in the others.

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <set>
 
+#include "planner/common_errors.hpp"
 #include "planner/words.hpp"
+#include "report/common_errors.hpp"
 
 namespace rehearse::inline planner {
 namespace {
@@ -74,8 +76,10 @@ class Sensitivity {
     const std::string parts = parts_compared(candidates_[next], choice());
     const std::optional<Estimate<double>>& beside = candidates_[next].beside_choice;
     const std::string interval =
-        beside ? fmt::format(" ({:.2f} to {:.2f} times, both being off alike)", beside->low,
-                             beside->high)
+        beside ? fmt::format(
+                     " ({:.2f} to {:.2f} times, both being off alike; the choice is better "
+                     "with {})",
+                     beside->low, beside->high, chance_words(*chance_of_choice(candidates_[next])))
         : tied ? "; their intervals overlap"
                : "";
     changes_.push_back({.what = "runner-up",

@@ -158,7 +158,10 @@ Prediction predict_with_advice(const Scenario& scenario, const AdviceOptions& op
   if (options.always || (memory && !memory->fits))
     changes = fitting_changes(options.file, options.overrides, options.tried);
   Prediction prediction = predict(scenario, std::move(machine),
-                                  {.progress = options.progress, .memory = std::move(memory)});
+                                  {.progress = options.progress,
+                                   .intervals = options.intervals,
+                                   .memory_interval = true,
+                                   .memory = std::move(memory)});
   if (changes && prediction.report.memory) add_advice(std::move(*changes), prediction.report);
   return prediction;
 }

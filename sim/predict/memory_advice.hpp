@@ -27,6 +27,7 @@ struct AdviceOptions {
   std::filesystem::path file;  ///< that the scenario was read from, and how
   std::vector<std::string> overrides;
   bool always = false;                                             ///< of a run that fits, too
+  bool intervals = true;                                           ///< as Options::intervals
   std::function<void(std::size_t done, std::size_t all)> tried{};  ///< as `ended` above
   std::function<void(double share)> progress{};                    ///< as Options::progress
 };

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "report/common_errors.hpp"
 #include "report/compute_grounds.hpp"
 #include "report/digits.hpp"
 #include "report/memory_verdict.hpp"
@@ -13,15 +14,6 @@ namespace rehearse::inline report {
 namespace {
 
 constexpr double kGiB = 1024.0 * 1024 * 1024;
-/// The normal distribution's quantile at 95 %, where the upper end of a 90 % interval lies.
-constexpr double kUpperEnd = 1.6448536269514722;
-
-double normal_share_below(double z) { return 0.5 * std::erfc(-z / std::sqrt(2.0)); }
-
-std::string surely(double probability) {
-  if (probability > 0.99) return "over 99 %";
-  return fmt::format("{:.0f} %", 100 * probability);
-}
 
 /// "33 of 79 GiB": with a decimal where whole ones would hide which is more.
 std::string used_of_capacity(const MemoryFit& fit) {
@@ -47,19 +39,19 @@ std::string memory_sentence(const Report& report) {
   if (fit->verdict == MemoryVerdict::unknown)
     return fmt::format("Takes {} of memory a GPU.", format(fit->used));
   const std::string sizes = used_of_capacity(*fit);
-  const std::optional<double> fits = probability_of_fitting(report);
+  const std::optional<double> fits = probability_of_fitting(*fit);
   if (fit->verdict == MemoryVerdict::does_not_fit) {
     const std::string why = fit->used <= fit->capacity ? ", in pieces that are too small"
-                            : fits                     ? fmt::format(", {} sure", surely(1 - *fits))
-                                                       : "";
+                            : fits ? fmt::format(", {} sure", chance_words(1 - *fits))
+                                   : "";
     return fmt::format("Does not fit ({} a GPU{}).", sizes, why) +
            would_fit_sentence(*report.memory);
   }
   const bool at_risk = fit->verdict == MemoryVerdict::at_risk;
   return fmt::format("{} ({} a GPU{}).", at_risk ? "May not fit" : "Fits", sizes,
                      !fits     ? ""
-                     : at_risk ? fmt::format(", fits with {}", surely(*fits))
-                               : fmt::format(", {} sure", surely(*fits)));
+                     : at_risk ? fmt::format(", fits with {}", chance_words(*fits))
+                               : fmt::format(", {} sure", chance_words(*fits)));
 }
 
 /// A figure in its digits; behind it, where `ranged`, its interval in the same.
@@ -141,17 +133,6 @@ std::string bound_sentence(const Report& report) {
 }
 
 }  // namespace
-
-std::optional<double> probability_of_fitting(const Report& report) {
-  const std::optional<MemoryFit> fit = memory_fit(report);
-  const auto interval = interval_of(report, "memory.used_bytes");
-  if (!fit || fit->capacity <= Bytes(0) || !interval || interval->low <= 0) return std::nullopt;
-  const double room = std::log(fit->capacity / fit->used);
-  const double end = room >= 0 ? std::log(interval->high / fit->used.value())
-                               : std::log(fit->used.value() / interval->low);
-  if (end <= 0) return room >= 0 ? 1.0 : 0.0;
-  return normal_share_below(room / end * kUpperEnd);
-}
 
 std::string answer(const Report& report) {
   std::string text;

@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "report/json_view.hpp"
 #include "report/prediction_interval.hpp"
@@ -45,29 +44,8 @@ std::optional<double> member(const Json& report, std::string key) {
   return report.at(path).get<double>();
 }
 
-double square(double x) { return x * x; }
-
-/// The interval of ln(second over first) where each source moves both.
-Ends<double> together(const ErrorShifts& first, const ErrorShifts& second) {
-  std::set<std::string> names;
-  for (const ErrorShifts* side : {&first, &second})
-    for (const auto& [name, shift] : *side) names.insert(name);
-  const auto shift_of = [](const ErrorShifts& side, const std::string& name) {
-    const auto found = side.find(name);
-    return found == side.end() ? std::pair(0.0, 0.0) : found->second;
-  };
-  double below = 0, above = 0;
-  for (const std::string& name : names) {
-    const auto a = shift_of(first, name), b = shift_of(second, name);
-    const double low = b.first - a.first, high = b.second - a.second;
-    below += square(std::min({low, high, 0.0}));
-    above += square(std::max({low, high, 0.0}));
-  }
-  return {-std::sqrt(below), std::sqrt(above)};
-}
-
-/// The same where neither side says anything of the other; nothing where an interval
-/// is not known.
+/// The interval of ln(second over first) where neither side says anything of the other; nothing
+/// where an interval is not known.
 std::optional<Ends<double>> apart(const Comparison& both, const std::string& key, double first,
                                   double second) {
   const auto a = interval_of(both.first.report, key), b = interval_of(both.second.report, key);
@@ -167,14 +145,6 @@ std::vector<PartPair> memory_parts(const Report& first, const Report& second) {
 }
 
 }  // namespace
-
-ErrorShifts shifts_of(const std::vector<ErrorSource>& sources) {
-  ErrorShifts shifts;
-  for (const ErrorSource& source : sources)
-    shifts[source.name] = {std::log(source.low.step_time / source.best.step_time),
-                           std::log(source.high.step_time / source.best.step_time)};
-  return shifts;
-}
 
 Comparison compare(Compared first, Compared second) {
   Comparison both{.first = std::move(first), .second = std::move(second)};

@@ -6,14 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "report/report.hpp"
+#include "report/common_errors.hpp"
 
 namespace rehearse::inline report {
-
-/// By source of error, the logarithm of the step time over its best estimate at both ends of the
-/// source's 90 % interval.
-using ErrorShifts = std::map<std::string, std::pair<double, double>>;
-ErrorShifts shifts_of(const std::vector<ErrorSource>& sources);
 
 /// One side of a comparison.
 struct Compared {
@@ -33,6 +28,12 @@ struct FigurePair {
   std::optional<double> first, second;
   std::optional<double> ratio{};           ///< second over first, where both are above 0
   std::optional<Ends<double>> interval{};  ///< the ratio's, 90 %
+
+  /// The probability that the second is more; nothing where the interval is not known.
+  std::optional<double> chance_of_more() const {
+    if (!ratio || !interval) return std::nullopt;
+    return chance_above_one(*ratio, *interval);
+  }
 };
 /// A part of something in seconds or bytes.
 struct PartPair {

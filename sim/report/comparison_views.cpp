@@ -79,10 +79,13 @@ std::string pace_sentence(const Comparison& both) {
           ? fmt::format("B trains {:.2g} times as fast as A", ratio)
           : fmt::format("B trains {:.{}f} % {} than A", 100 * std::abs(ratio - 1),
                         std::abs(ratio - 1) < 0.1 ? 1 : 0, ratio > 1 ? "faster" : "slower");
-  const bool sure = rate->interval && (rate->interval->low > 1) == (rate->interval->high > 1);
-  if (rate->interval)
-    text += fmt::format(" (90 %: {}{})", interval_text(*rate),
-                        sure || same ? "" : ", so either may be faster");
+  if (const auto chance = rate->chance_of_more()) {
+    text += fmt::format(" (90 %: {}", interval_text(*rate));
+    if (!same)
+      text += fmt::format("; {} with {}", ratio > 1 ? "faster" : "slower",
+                          chance_words(ratio > 1 ? *chance : 1 - *chance));
+    text += ")";
+  }
   return text + ".";
 }
 
@@ -131,14 +134,14 @@ Json parts_json(const std::vector<PartPair>& parts, const char* unit) {
 Json figures_json(const std::vector<FigurePair>& figures) {
   Json list = Json::array();
   for (const FigurePair& one : figures)
-    list.push_back(
-        {{"key", one.key},
-         {"name", one.name},
-         {"first", number(one.first)},
-         {"second", number(one.second)},
-         {"ratio", number(one.ratio)},
-         {"ratio_interval",
-          one.interval ? Json::array({one.interval->low, one.interval->high}) : Json()}});
+    list.push_back({{"key", one.key},
+                    {"name", one.name},
+                    {"first", number(one.first)},
+                    {"second", number(one.second)},
+                    {"ratio", number(one.ratio)},
+                    {"ratio_interval",
+                     one.interval ? Json::array({one.interval->low, one.interval->high}) : Json()},
+                    {"chance_of_more", number(one.chance_of_more())}});
   return list;
 }
 
@@ -223,14 +226,20 @@ std::string to_json(const Comparison& comparison) {
 
 std::string to_csv(const Comparison& comparison) {
   using enum TableColumn::Side;
-  Table table({{"key", left}, {"first"}, {"second"}, {"ratio"}, {"ratio_low"}, {"ratio_high"}});
+  Table table({{"key", left},
+               {"first"},
+               {"second"},
+               {"ratio"},
+               {"ratio_low"},
+               {"ratio_high"},
+               {"chance_of_more"}});
   const auto text = [](const std::optional<double>& value) {
     return value ? fmt::format("{}", *value) : "";
   };
   for (const FigurePair& one : comparison.figures)
     table.row({{one.key, text(one.first), text(one.second), text(one.ratio),
                 one.interval ? text(one.interval->low) : "",
-                one.interval ? text(one.interval->high) : ""}});
+                one.interval ? text(one.interval->high) : "", text(one.chance_of_more())}});
   return table.csv();
 }
 

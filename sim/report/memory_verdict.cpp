@@ -6,6 +6,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "report/common_errors.hpp"
 #include "report/prediction_interval.hpp"
 
 namespace rehearse::inline report {
@@ -14,19 +15,24 @@ namespace {
 constexpr std::array kVerdicts = {MemoryVerdict::fits, MemoryVerdict::at_risk,
                                   MemoryVerdict::does_not_fit};
 
-MemoryVerdict verdict_of(bool fits, Bytes capacity, const std::optional<Bytes>& high) {
-  if (capacity == Bytes(0)) return MemoryVerdict::unknown;
-  if (!fits) return MemoryVerdict::does_not_fit;
-  return high && *high > capacity ? MemoryVerdict::at_risk : MemoryVerdict::fits;
+MemoryVerdict verdict_of(bool it_fits, const MemoryFit& fit) {
+  using enum MemoryVerdict;
+  if (fit.capacity == Bytes(0)) return unknown;
+  const bool in_pieces = !it_fits && fit.used <= fit.capacity;
+  if (in_pieces || !fit.interval) return it_fits ? fits : does_not_fit;
+  // At the ends of a 90 % interval it fits with 5 and with 95 %.
+  if (fit.interval->low > fit.capacity) return does_not_fit;
+  return fit.interval->high > fit.capacity ? at_risk : fits;
 }
 
 }  // namespace
 
 std::optional<MemoryFit> memory_fit(const Report& report) {
   if (!report.memory) return std::nullopt;
-  MemoryFit fit{.used = report.memory->used(), .capacity = report.memory->capacity, .high = {}};
-  if (const auto ends = interval_of(report, "memory.used_bytes")) fit.high = Bytes(ends->high);
-  fit.verdict = verdict_of(report.memory->fits, fit.capacity, fit.high);
+  MemoryFit fit{.used = report.memory->used(), .capacity = report.memory->capacity, .interval = {}};
+  if (const auto ends = interval_of(report, "memory.used_bytes"))
+    fit.interval = Ends<Bytes>{Bytes(ends->low), Bytes(ends->high)};
+  fit.verdict = verdict_of(report.memory->fits, fit);
   return fit;
 }
 
@@ -36,16 +42,23 @@ std::optional<MemoryFit> memory_fit(const nlohmann::json& report) {
   const nlohmann::json& capacity = memory.at("capacity_bytes");
   MemoryFit fit{.used = Bytes(memory.at("used_bytes").get<double>()),
                 .capacity = Bytes(capacity.is_null() ? 0.0 : capacity.get<double>()),
-                .high = {}};
+                .interval = {}};
   const nlohmann::json& intervals = report.at("intervals");
   if (const auto ends = intervals.find("memory.used_bytes"); ends != intervals.end())
-    fit.high = Bytes(ends->at(1).get<double>());
+    fit.interval = Ends<Bytes>{Bytes(ends->at(0).get<double>()), Bytes(ends->at(1).get<double>())};
   if (memory.at("verdict").is_string()) {
     const std::string key = memory.at("verdict");
     const auto found = std::ranges::find(kVerdicts, key, key_of);
     if (found != kVerdicts.end()) fit.verdict = *found;
   }
   return fit;
+}
+
+std::optional<double> probability_of_fitting(const MemoryFit& fit) {
+  if (fit.capacity <= Bytes(0) || !fit.interval || fit.interval->low <= Bytes(0))
+    return std::nullopt;
+  return chance_above_one(fit.capacity / fit.used,
+                          {fit.capacity / fit.interval->high, fit.capacity / fit.interval->low});
 }
 
 std::string to_string(MemoryVerdict verdict) {
@@ -81,9 +94,12 @@ std::string details(const MemoryFit& fit) {
     return of + (fit.used > fit.capacity ? format(fit.used - fit.capacity) + " too much"
                                          : "but in pieces that are too small");
   }
+  if (fit.used > fit.capacity)
+    return of + fmt::format("{} too much; from {} on (90 % interval)",
+                            format(fit.used - fit.capacity), format(fit.interval->low));
   const std::string free = format(fit.capacity - fit.used) + " free";
   if (fit.verdict == MemoryVerdict::fits) return of + free;
-  return of + free + fmt::format("; up to {} (90 % interval)", format(*fit.high));
+  return of + free + fmt::format("; up to {} (90 % interval)", format(fit.interval->high));
 }
 
 }  // namespace rehearse::inline report

@@ -12,7 +12,7 @@ namespace rehearse::inline report {
 enum class MemoryVerdict {
   unknown,  ///< the cluster does not say how much memory its GPUs have
   fits,
-  at_risk,  ///< it fits, and the 90 % interval of what is used reaches beyond the GPU
+  at_risk,  ///< it fits with 5 to 95 %
   does_not_fit
 };
 
@@ -21,8 +21,12 @@ struct MemoryFit {
   MemoryVerdict verdict = MemoryVerdict::unknown;
   Bytes used;      ///< MemoryReport::used(): reserved (on a CPU allocated), context, communicators
   Bytes capacity;  ///< 0: not known
-  std::optional<Bytes> high;  ///< the upper end of the 90 % interval of `used`
+  std::optional<Ends<Bytes>> interval;  ///< 90 %, of `used`
 };
+
+/// The probability that a GPU's memory suffices; nothing where the capacity or the interval is not
+/// known.
+std::optional<double> probability_of_fitting(const MemoryFit& fit);
 
 /// The verdict on a report; nothing where it has no memory.
 std::optional<MemoryFit> memory_fit(const Report& report);

@@ -12,9 +12,8 @@ namespace rehearse::inline study {
 namespace {
 
 /// A scenario's report without what belongs to its file: the same content, the same text.
-std::string report_of(const Document& scenario, bool find_largest_batch) {
-  const Prediction prediction =
-      predict(read_question(scenario), {.find_largest_batch = find_largest_batch});
+std::string report_of(const Document& scenario, const Options& options) {
+  const Prediction prediction = predict(read_question(scenario), options);
   auto report = nlohmann::ordered_json::parse(to_json(prediction.report));
   for (const char* key : {"schema", "scenario", "description"}) report.erase(key);
   return report.dump();
@@ -22,16 +21,19 @@ std::string report_of(const Document& scenario, bool find_largest_batch) {
 
 }  // namespace
 
-Simulator simulator() {
-  return {.program = program_identity(simgrid_version()),
+Simulator simulator(bool intervals) {
+  const Options options{.intervals = intervals, .memory_interval = true};
+  return {.program = program_identity(simgrid_version()) + (intervals ? "" : ", without intervals"),
           .read = [](const Document& scenario) { read_scenario(scenario); },
-          .predict = [](const Document& scenario) { return report_of(scenario, true); }};
+          .predict = [options](const Document& scenario) { return report_of(scenario, options); }};
 }
 
 Simulator quick_simulator() {
   Simulator quick = simulator();
   quick.program += ", without the largest batch";
-  quick.predict = [](const Document& scenario) { return report_of(scenario, false); };
+  quick.predict = [](const Document& scenario) {
+    return report_of(scenario, {.find_largest_batch = false});
+  };
   return quick;
 }
 

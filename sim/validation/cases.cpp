@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <utility>
 
@@ -99,6 +100,21 @@ void read_held_out(Map& map, ValidationCase& one) {
   if (!input) return;
   one.held_out = false;
   one.note = joined("input: " + input->as_string(), one.note);
+}
+
+Relation read_relation(Map& root) {
+  const auto value = root.optional("relation");
+  if (!value) return Relation::never_seen;
+  constexpr std::array kAll = {Relation::never_seen, Relation::left_out, Relation::input};
+  std::vector<std::string> words;
+  for (const Relation one : kAll) words.push_back(to_string(one));
+  const std::string word = value->as_choice(words);
+  return kAll.at(static_cast<std::size_t>(std::ranges::find(words, word) - words.begin()));
+}
+
+bool is_of_records(const CaseFile& file) {
+  return std::ranges::any_of(file.cases,
+                             [](const ValidationCase& one) { return one.recorded_at.has_value(); });
 }
 
 /// What all cases of a file have in common.
@@ -214,6 +230,18 @@ ErrorKind error_kind(const std::string& metric) {
   return metric == kStalenessMean ? ErrorKind::difference : ErrorKind::relative;
 }
 
+std::string to_string(Relation relation) {
+  switch (relation) {
+    case Relation::never_seen:
+      return "never seen";
+    case Relation::left_out:
+      return "left out";
+    case Relation::input:
+      break;
+  }
+  return "input";
+}
+
 CaseFile read_case_file(const std::filesystem::path& file) {
   const auto document = Document::load(file);
   Map root = document->root().as_map();
@@ -221,6 +249,7 @@ CaseFile read_case_file(const std::filesystem::path& file) {
   result.name = set_name(file);
   result.source = root.require("source").as_string();
   result.calibrated = root.string_or("calibrated", "");
+  result.relation = read_relation(root);
   result.takes_long = root.bool_or("takes_long", result.takes_long);
   const CaseDefaults defaults{.group = root.string_or("group", file.stem().string()),
                               .metrics = read_metrics(root),
@@ -274,7 +303,7 @@ std::vector<CaseFile> sampled(std::vector<CaseFile> files, std::size_t most) {
       continue;
     }
     const std::size_t step = (file.cases.size() + most - 1) / most;
-    if (step < 2) continue;
+    if (step < 2 || !is_of_records(file)) continue;
     std::vector<ValidationCase> kept;
     for (std::size_t i = 0; i < file.cases.size(); i += step)
       kept.push_back(std::move(file.cases[i]));

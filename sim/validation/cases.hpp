@@ -63,11 +63,21 @@ struct NotPredicted {
   std::vector<Case> cases;
 };
 
+/// What the model's constants and the intervals' factors know of a set's rows.
+enum class Relation {
+  never_seen,  ///< nothing was chosen by them
+  left_out,    ///< errors were looked at, and intervals fitted with each source left out; no more
+  input,       ///< constants of the model were fitted to them
+};
+/// "never seen", "left out" or "input".
+std::string to_string(Relation relation);
+
 struct CaseFile {
   std::string name;        ///< set_name() of the file
   std::string source;      ///< where the measurements come from
   std::string calibrated;  ///< what the model was fitted on; may be empty
   std::vector<ValidationCase> cases;
+  Relation relation = Relation::never_seen;
   bool takes_long = false;     ///< it is played where its name or file is given, and only there
   NotPredicted not_predicted;  ///< without cases: nothing
   std::size_t left_out = 0;    ///< cases that sampled() dropped
@@ -95,8 +105,8 @@ std::vector<std::filesystem::path> shipped_case_files();
 std::vector<CaseFile> only_metrics(std::vector<CaseFile> files,
                                    const std::vector<std::string>& metrics);
 
-/// Of each file with more than `most` cases every second, third ... one, so that as many are left;
-/// of a file that takes long none.
+/// For a scoreboard of all sets: of each file of recorded runs with more than `most` cases every
+/// second, third ... one, so that as many are left; of a file that takes long none.
 std::vector<CaseFile> sampled(std::vector<CaseFile> files, std::size_t most);
 
 }  // namespace rehearse::inline validation

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "report/common_errors.hpp"
 #include "report/page.hpp"
 
 namespace rehearse::inline validation {
@@ -68,6 +69,7 @@ std::string measured_words(const ComparedMetric& metric) {
 
 std::string interval_words(const ComparedMetric& metric) {
   if (metric.odds) return percent(metric.odds->failure_probability) + " fail";
+  if (metric.fits_chance) return fmt::format("fits with {}", chance_words(*metric.fits_chance));
   if (!metric.interval) return kNothing;
   const std::string low = value_words(metric.metric, metric.interval->low);
   const std::string high = value_words(metric.metric, metric.interval->high);

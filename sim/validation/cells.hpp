@@ -25,7 +25,8 @@ std::string value_words(const std::string& metric, double value);
 // The cells of one compared number; kNothing where there is nothing to say.
 std::string predicted_words(const ComparedMetric& metric);
 std::string measured_words(const ComparedMetric& metric);
-/// "11.8 to 12.9 ms"; of a forecast's verdict its odds: "24.0 % fail".
+/// "11.8 to 12.9 ms"; of a forecast's verdict its odds: "24.0 % fail"; of
+/// whether a step fits, "fits with 88 %".
 std::string interval_words(const ComparedMetric& metric);
 /// "-3.1 %", "+0.12", "0.08", "-0.85 points", "right".
 std::string error_words(const ComparedMetric& metric);

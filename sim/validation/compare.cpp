@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "base/child_pool.hpp"
+#include "report/memory_verdict.hpp"
+#include "validation/facets.hpp"
 #include "validation/foretold.hpp"
 
 namespace rehearse::inline validation {
@@ -101,6 +103,8 @@ ComparedMetric compare_metric(const ValidationCase& one, const Measurement& meas
     result.measured = measurement.value;
     result.predicted = fits.get<bool>() ? 1 : 0;
     result.error = result.predicted == result.measured ? 0 : 1;
+    if (at_key(report, "memory.capacity_bytes").is_number())
+      if (const auto fit = memory_fit(report)) result.fits_chance = probability_of_fitting(*fit);
     return result;
   }
   // A real worker times its own steps, which of an asynchronous server's are no global batch.
@@ -155,6 +159,7 @@ ComparedCase compare(const ValidationCase& one, const std::string& report_text) 
   const Json report = Json::parse(report_text);
   ComparedCase result;
   result.strategy = report.at("strategy");
+  result.facets = facets_of(report);
   if (one.recorded_at) check_same_run(one, report);
   const std::vector<Foretold> told =
       one.learned ? foretold(*one.learned, report_text) : std::vector<Foretold>{};
@@ -185,7 +190,11 @@ Validation compare(std::vector<CaseFile> files, const Predict& predict, std::siz
       if (ends[i].code != ExitCode::success) throw Error(ends[i].code, ends[i].text);
       one = compare(*all[i], ends[i].text);
     } catch (const Error& error) {
-      one = {.strategy = "", .metrics = {}, .code = error.code(), .failure = error.what()};
+      one = {.strategy = "",
+             .metrics = {},
+             .code = error.code(),
+             .failure = error.what(),
+             .facets = {}};
     }
   }
   Validation validation;

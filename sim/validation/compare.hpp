@@ -31,6 +31,7 @@ struct ComparedMetric {
   std::string setting = {};                 ///< whose runs differ by their seed alone; of accuracy
   std::optional<double> mean = {};    ///< of a forecast's accuracy, whose `predicted` is a median
   std::optional<SaidOdds> odds = {};  ///< of a forecast's verdict
+  std::optional<double> fits_chance = {};  ///< of whether a step fits: that it does
   /// Of a forecast's accuracy: of the points of the recorded curve, those that its intervals hold.
   std::size_t points = 0, points_inside = 0;
 
@@ -40,11 +41,21 @@ struct ComparedMetric {
   std::optional<bool> inside() const;
 };
 
+/// What a scoreboard sums cases up by.
+struct Facets {
+  std::string gpu;        ///< "A100"; "CPUs" where no rank has a GPU that is known by name
+  std::string framework;  ///< "Megatron-LM"
+  std::string work;       ///< "layouts", "experts", "servers", "one GPU" and so on
+
+  auto operator<=>(const Facets&) const = default;
+};
+
 struct ComparedCase {
   std::string strategy;  ///< as the report names it; empty if there is none
   std::vector<ComparedMetric> metrics;
   ExitCode code = ExitCode::success;
   std::string failure;  ///< why there is no prediction: the whole error; empty: there is one
+  Facets facets = {};
 };
 
 /// The cases of a file and, in the same order, how they came out.

@@ -4,6 +4,7 @@
 
 #include "report/table.hpp"
 #include "validation/cells.hpp"
+#include "validation/scoreboard_json.hpp"
 #include "validation/views.hpp"
 
 namespace rehearse::inline validation {
@@ -78,6 +79,7 @@ Json metric_object(const ComparedMetric& metric) {
     object["predicted"] = metric.predicted > 0;
     object["measured"] = metric.measured > 0;
     object["right"] = metric.error == 0;
+    if (metric.fits_chance) object["fits_probability"] = *metric.fits_chance;
     if (metric.odds) {
       object["verdict"] = metric.odds->verdict;
       object["failure_probability"] = metric.odds->failure_probability;
@@ -221,6 +223,18 @@ Json fit_objects(const std::vector<FitSummary>& lines) {
   return objects;
 }
 
+Json reliability_objects(const std::vector<FitBin>& bins) {
+  Json objects = Json::array();
+  for (const FitBin& one : bins) {
+    objects.push_back({{"from", one.said.low},
+                       {"to", one.said.high},
+                       {"runs", one.runs},
+                       {"expected_to_fit", one.expected},
+                       {"fit", one.fit}});
+  }
+  return objects;
+}
+
 }  // namespace
 
 std::string to_csv(const Validation& validation) {
@@ -264,7 +278,9 @@ std::string to_json(const Validation& validation) {
                     {"settings", setting_objects(summary.settings)},
                     {"rankings", ranking_objects(summary.rankings)},
                     {"fits", fit_objects(summary.fits)},
+                    {"fits_reliability", reliability_objects(summary.reliability)},
                     {"coverage", coverage_object(summary.coverage)},
+                    {"scoreboard", scoreboard_object(scoreboard_of(validation))},
                     {"failed", summary.failed}};
   return all.dump(2) + "\n";
 }

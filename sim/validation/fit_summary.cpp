@@ -37,4 +37,23 @@ std::vector<FitSummary> summarize_fits(const Validation& validation) {
   return lines;
 }
 
+std::vector<FitBin> reliability_of_fits(const Validation& validation) {
+  std::vector<FitBin> bins = {{{0, 0.05}}, {{0.05, 0.5}}, {{0.5, 0.95}}, {{0.95, 1}}};
+  for (const ComparedFile& compared : validation) {
+    for (std::size_t i = 0; i < compared.cases.size(); ++i) {
+      if (!compared.file.cases[i].held_out) continue;
+      for (const ComparedMetric& metric : compared.cases[i].metrics) {
+        if (!metric.fits_chance) continue;
+        FitBin& bin = *std::ranges::find_if(
+            bins, [&](const FitBin& one) { return *metric.fits_chance <= one.said.high; });
+        ++bin.runs;
+        bin.expected += *metric.fits_chance;
+        bin.fit += metric.measured > 0 ? 1 : 0;
+      }
+    }
+  }
+  std::erase_if(bins, [](const FitBin& bin) { return bin.runs == 0; });
+  return bins;
+}
+
 }  // namespace rehearse::inline validation

@@ -5,12 +5,13 @@
 #include "predict/measured_job.hpp"
 #include "predict/predict.hpp"
 #include "report/views.hpp"
+#include "validation/runs_file.hpp"
 
 namespace rehearse::inline validation {
 namespace {
 
-/// Cases of a set that an overview of all plays.
-constexpr std::size_t kMostOfASet = 9;
+/// Recorded runs of a set that a scoreboard of all plays.
+constexpr std::size_t kMostOfASet = 4;
 
 /// A curve counts the staleness of all updates, a report that while all workers train; the interval
 /// moves with its mean.
@@ -32,13 +33,13 @@ std::vector<CaseFile> read_cases(const std::vector<std::filesystem::path>& sets,
                                  const std::vector<std::string>& metrics) {
   std::vector<CaseFile> cases;
   for (const auto& file : sets.empty() ? shipped_case_files() : case_files(sets))
-    cases.push_back(read_case_file(file));
+    cases.push_back(is_runs_file(file) ? read_runs_file(file) : read_case_file(file));
   cases = only_metrics(std::move(cases), metrics);
   return sets.empty() ? sampled(std::move(cases), kMostOfASet) : cases;
 }
 
-std::string simulated_report(const ValidationCase& one, bool intervals) {
-  const Options options{.find_largest_batch = false, .intervals = intervals};
+std::string simulated_report(const ValidationCase& one) {
+  const Options options{.find_largest_batch = false};
   Scenario scenario = read_question(one.scenario, one.overrides);
   if (one.recorded_at) scenario.run.until = RunUntil::steps;  // the real run ended after as many
   if (!one.learned) return to_json(predict(scenario, options).report);
@@ -48,10 +49,7 @@ std::string simulated_report(const ValidationCase& one, bool intervals) {
 }
 
 Validation play(std::vector<CaseFile> cases, const PlayOptions& options) {
-  return compare(
-      std::move(cases),
-      [&](const ValidationCase& one) { return simulated_report(one, options.intervals); },
-      options.jobs, options.progress);
+  return compare(std::move(cases), simulated_report, options.jobs, options.progress);
 }
 
 }  // namespace rehearse::inline validation

@@ -10,18 +10,17 @@
 
 namespace rehearse::inline validation {
 
-/// The cases of these sets (case_files) that have one of the metrics; of no sets, a sample of nine
-/// of each shipped one. InputError, MissingError as the functions of cases.hpp say.
+/// The cases of these sets (case_files) that have one of the metrics; of no sets, all shipped ones,
+/// but four of each set of recorded runs. InputError, MissingError as the functions of cases.hpp
+/// say.
 std::vector<CaseFile> read_cases(const std::vector<std::filesystem::path>& sets,
                                  const std::vector<std::string>& metrics);
 
 /// The report `rehearse.report/1` of a case's scenario, as it was run: of a recorded run to its
-/// last step, and of one that learned with what it learned from. Without `intervals` the best
-/// estimates alone. Once per process (predict()).
-std::string simulated_report(const ValidationCase& one, bool intervals);
+/// last step, and of one that learned with what it learned from. Once per process (predict()).
+std::string simulated_report(const ValidationCase& one);
 
 struct PlayOptions {
-  bool intervals = true;
   std::size_t jobs = 1;  ///< child processes side by side
   std::function<void(std::size_t done, std::size_t all)> progress = {};
 };

@@ -35,17 +35,30 @@ void add(std::vector<Rivals>& sets, const ValidationCase& one, const ComparedMet
   set->measured.push_back(cost_of(metric.metric, metric.measured));
 }
 
+void count_pairs(const Rivals& set, RankingSummary& line) {
+  for (std::size_t i = 0; i < set.measured.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      const double measured = std::log(set.measured[i] / set.measured[j]);
+      if (std::abs(measured) <= std::log1p(kClear)) continue;
+      ++line.pairs;
+      if (measured * std::log(set.predicted[i] / set.predicted[j]) > 0) ++line.right_pairs;
+    }
+  }
+}
+
 RankingSummary summed(const Rivals& set) {
   const auto least = [](const std::vector<double>& costs) {
     return static_cast<std::size_t>(std::ranges::min_element(costs) - costs.begin());
   };
   const std::size_t first = least(set.predicted), best = least(set.measured);
-  return {.rivals = set.name,
-          .cases = set.cases.size(),
-          .tau = kendall_tau_b(set.predicted, set.measured),
-          .regret = set.measured[first] / set.measured[best] - 1,
-          .first = set.cases[first],
-          .best = set.cases[best]};
+  RankingSummary line{.rivals = set.name,
+                      .cases = set.cases.size(),
+                      .tau = kendall_tau_b(set.predicted, set.measured),
+                      .regret = set.measured[first] / set.measured[best] - 1,
+                      .first = set.cases[first],
+                      .best = set.cases[best]};
+  count_pairs(set, line);
+  return line;
 }
 
 }  // namespace

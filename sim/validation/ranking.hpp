@@ -17,7 +17,12 @@ struct RankingSummary {
   /// its time.
   double regret = 0;
   std::string first, best;  ///< these two cases
+  /// Pairs of cases that measured more than kClear apart, and those that predictions order alike.
+  std::size_t pairs = 0, right_pairs = 0;
 };
+
+/// What two measured times must differ by to be told apart: 5 %.
+inline constexpr double kClear = 0.05;
 
 /// In the order of their first case; sets of two rivals and more.
 std::vector<RankingSummary> summarize_rankings(const Validation& validation);

@@ -156,11 +156,18 @@ Summary summarize(const Validation& validation) {
   summary.settings = summarize_settings(validation);
   summary.rankings = summarize_rankings(validation);
   summary.fits = summarize_fits(validation);
+  summary.reliability = reliability_of_fits(validation);
+  summary.failed = failed_cases(validation);
+  return summary;
+}
+
+std::size_t failed_cases(const Validation& validation) {
+  std::size_t failed = 0;
   for (const ComparedFile& compared : validation) {
-    summary.failed += static_cast<std::size_t>(std::ranges::count_if(
+    failed += static_cast<std::size_t>(std::ranges::count_if(
         compared.cases, [](const ComparedCase& one) { return !one.failure.empty(); }));
   }
-  return summary;
+  return failed;
 }
 
 std::vector<std::string> beyond(const Validation& validation, const ErrorBounds& bounds) {

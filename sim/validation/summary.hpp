@@ -81,6 +81,14 @@ struct FitSummary {
   double f1_oom() const;
 };
 
+/// Runs that were said to fit with a probability within these ends, and how many did.
+struct FitBin {
+  Ends<double> said = {};
+  std::size_t runs = 0;
+  double expected = 0;  ///< the sum of the probabilities
+  std::size_t fit = 0;
+};
+
 /// Groups, and strategies (or who says so) in them, in the order of their first case.
 struct Summary {
   std::vector<ErrorSummary> relative;
@@ -90,6 +98,7 @@ struct Summary {
   std::vector<SettingSummary> settings;
   std::vector<RankingSummary> rankings;
   std::vector<FitSummary> fits;
+  std::vector<FitBin> reliability;
   Coverage coverage;  ///< over all of them
   std::size_t failed = 0;
 };
@@ -105,11 +114,17 @@ struct ErrorBounds {
   std::optional<double> accuracy = {};
 };
 
+/// Cases without a prediction.
+std::size_t failed_cases(const Validation& validation);
+
 /// Those of accuracy alone.
 std::vector<AccuracySummary> summarize_accuracy(const Validation& validation);
 
 /// Of each set with cases that say so.
 std::vector<FitSummary> summarize_fits(const Validation& validation);
+
+/// Of all sets, by what was said: under 5 %, to 50 %, to 95 %, and over it; those with runs.
+std::vector<FitBin> reliability_of_fits(const Validation& validation);
 
 /// Verdicts that forecasts gave, the likeliest to train first.
 std::vector<FailureSummary> summarize_failures(const Validation& validation);

@@ -146,6 +146,16 @@ Table settings(const std::vector<SettingSummary>& lines) {
 
 }  // namespace
 
+Table reliability_table(const std::vector<FitBin>& bins) {
+  Table table = table_with({"said to fit with", "runs", "expected to fit", "fit"}, 1);
+  for (const FitBin& one : bins) {
+    table.row(
+        {{fmt::format("{:.0f} to {:.0f} %", 100 * one.said.low, 100 * one.said.high),
+          std::to_string(one.runs), fmt::format("{:.1f}", one.expected), std::to_string(one.fit)}});
+  }
+  return table;
+}
+
 Table table_of(const ComparedFile& compared, CaseTable form) {
   const bool page = form == CaseTable::page;
   using enum TableColumn::Side;
@@ -178,11 +188,14 @@ Table table_of(const ComparedFile& compared, CaseTable form) {
 }
 
 std::vector<Table> tables_of(const Summary& summary) {
-  std::vector<Table> tables = {
-      relative_errors(summary.relative), staleness_errors(summary.staleness),
-      rankings(summary.rankings),        fits(summary.fits),
-      accuracy(summary.accuracy),        failures(summary.failures),
-      settings(summary.settings)};
+  std::vector<Table> tables = {relative_errors(summary.relative),
+                               staleness_errors(summary.staleness),
+                               rankings(summary.rankings),
+                               fits(summary.fits),
+                               reliability_table(summary.reliability),
+                               accuracy(summary.accuracy),
+                               failures(summary.failures),
+                               settings(summary.settings)};
   std::erase_if(tables, [](const Table& table) { return table.empty(); });
   return tables;
 }

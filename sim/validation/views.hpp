@@ -9,8 +9,10 @@ namespace rehearse::inline validation {
 /// For people: at most 120 columns; ANSI colours if `color`, red for what its interval does not
 /// hold.
 std::string to_table(const Validation& validation, bool color);
-/// For people: a line for each set, and for each who foretold its accuracy.
-std::string to_overview(const Validation& validation, bool color);
+/// For people: one page of all sets, by GPU, framework and strategy.
+std::string to_scoreboard(const Validation& validation, bool color);
+/// The same for a README.
+std::string to_scoreboard_markdown(const Validation& validation);
 /// Tables for a README, the summary last.
 std::string to_markdown(const Validation& validation);
 /// A header and a row for each number, in the metrics' own units.

@@ -72,6 +72,16 @@ BOOST_AUTO_TEST_CASE(what_fits_but_may_not_is_at_risk) {
   BOOST_TEST(!has(to_terminal(report, 80, false), "at risk"));
 }
 
+BOOST_AUTO_TEST_CASE(what_does_not_fit_but_may_is_at_risk_too) {
+  Report report = whole_report();
+  report.memory->capacity = Bytes(30.5e9);  // the interval's lower end
+  report.memory->fits = false;
+  BOOST_TEST(Json::parse(to_json(report))["memory"]["verdict"] == "at_risk");
+  BOOST_TEST(has(to_terminal(report, 100, false), " too much; from "));
+  report.memory->capacity = Bytes(30.4e9);
+  BOOST_TEST(Json::parse(to_json(report))["memory"]["verdict"] == "does_not_fit");
+}
+
 BOOST_AUTO_TEST_CASE(the_json_of_a_report_has_its_very_verdict) {
   Report report = whole_report();
   for (const double capacity : {0.0, 24e9, 31.6e9, 85e9}) {

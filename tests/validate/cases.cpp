@@ -50,7 +50,7 @@ std::vector<std::string> metrics_of(const ValidationCase& one) {
   return metrics;
 }
 
-BOOST_AUTO_TEST_CASE(of_a_file_that_takes_long_the_overview_plays_nothing) {
+BOOST_AUTO_TEST_CASE(of_a_file_that_takes_long_the_scoreboard_plays_nothing) {
   const CaseFile file = read("  - " + kPublished + "\n", "takes_long: true\n");
   BOOST_TEST(file.takes_long);
   const CaseFile left = sampled({file}, 3).front();
@@ -193,14 +193,34 @@ BOOST_AUTO_TEST_CASE(a_shipped_set_has_the_name_of_its_folder_or_file) {
   BOOST_TEST((all == std::vector{first, second}));
 }
 
-BOOST_AUTO_TEST_CASE(a_sample_is_spread_evenly_over_a_large_set) {
+BOOST_AUTO_TEST_CASE(a_sample_is_spread_evenly_over_a_large_set_of_recorded_runs) {
+  const CaseFile recorded = read("  - {name: r, scenario: s.yaml, recorded: run.json}\n");
   CaseFile file;
-  for (const char* name : {"a", "b", "c", "d", "e"}) file.cases.emplace_back().name = name;
+  for (const char* name : {"a", "b", "c", "d", "e"}) {
+    file.cases.emplace_back().name = name;
+    file.cases.back().recorded_at = recorded.cases.front().recorded_at;
+  }
   const CaseFile half = sampled({file}, 3).front();
   BOOST_REQUIRE(half.cases.size() == 3u);
   BOOST_TEST(half.cases[1].name == "c");
   BOOST_TEST(half.left_out == 2u);
   BOOST_TEST(sampled({file}, 5).front().left_out == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(published_cases_are_all_played) {
+  CaseFile file;
+  file.cases.resize(5);
+  BOOST_TEST(sampled({file}, 3).front().cases.size() == 5u);
+}
+
+BOOST_AUTO_TEST_CASE(rows_are_never_seen_where_nobody_says_otherwise) {
+  const auto relation = [](const std::string& line) {
+    return to_string(read("  - " + kPublished + "\n", line).relation);
+  };
+  BOOST_TEST(relation("") == "never seen");
+  BOOST_TEST(relation("relation: left out\n") == "left out");
+  BOOST_TEST(relation("relation: input\n") == "input");
+  BOOST_CHECK_THROW(relation("relation: known\n"), InputError);
 }
 
 BOOST_AUTO_TEST_CASE(only_what_is_asked_for_is_kept) {

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "fixtures.hpp"
+#include "validation/facets.hpp"
 #include "validation/views.hpp"
 
 using namespace fixtures;
@@ -81,6 +82,40 @@ BOOST_DATA_TEST_CASE(runs_of_different_things_are_not_compared, data::make(kOthe
                           return text.find(other.said) != std::string::npos &&
                                  text.find("cases.yaml:3:") != std::string::npos;
                         });
+}
+
+struct Faceted {
+  const char* what;
+  nlohmann::json changes;
+  Facets facets;
+};
+std::ostream& operator<<(std::ostream& stream, const Faceted& one) { return stream << one.what; }
+
+const nlohmann::json kDense = {
+    {"parameters", 9}, {"active_parameters", 9}, {"trainable_parameters", 9}};
+const nlohmann::json kSparse = {
+    {"parameters", 9}, {"active_parameters", 3}, {"trainable_parameters", 9}};
+const nlohmann::json kLora = {
+    {"parameters", 9}, {"active_parameters", 9}, {"trainable_parameters", 1}};
+const nlohmann::json kOnA100 = {{{"gpu", "A100-SXM-80"}}};
+const nlohmann::json kTorch = {{"title", "PyTorch"}};
+
+const std::vector<Faceted> kFaceted = {
+    {"servers", {{"strategy", "ps asp"}}, {"CPUs", "", "servers"}},
+    {"one", {{"ranks", 1}, {"compute", kOnA100}}, {"A100", "", "one GPU"}},
+    {"card", {{"ranks", 1}, {"compute", {{{"gpu", "RTX-4090"}}}}}, {"RTX-4090", "", "one GPU"}},
+    {"unknown", {{"compute", {{{"gpu", "AMD EPYC"}}}}}, {"CPUs", "", "replicas in a node"}},
+    {"nodes", {{"nodes", 2}, {"framework", kTorch}}, {"CPUs", "PyTorch", "replicas on nodes"}},
+    {"layout", {{"strategy", "ddp tp8 pp2"}}, {"CPUs", "", "layouts"}},
+    {"experts", {{"strategy", "ddp ep8"}, {"architecture", kSparse}}, {"CPUs", "", "experts"}},
+    {"adapters", {{"strategy", "ddp tp2"}, {"architecture", kLora}}, {"CPUs", "", "adapters"}},
+    {"dense", {{"ranks", 1}, {"architecture", kDense}}, {"CPUs", "", "one GPU"}},
+};
+
+BOOST_DATA_TEST_CASE(a_report_tells_what_a_scoreboard_sums_it_up_by, data::make(kFaceted), one) {
+  nlohmann::json report = toy_report("ddp");
+  report.update(one.changes);
+  BOOST_TEST((facets_of(report) == one.facets));
 }
 
 BOOST_AUTO_TEST_CASE(a_report_without_the_metric_is_an_error) {

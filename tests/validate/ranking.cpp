@@ -46,6 +46,17 @@ BOOST_AUTO_TEST_CASE(regret_is_what_the_predicted_best_costs_over_the_best) {
   BOOST_TEST(found[0].tau == 1.0 / 3, kTolerance);
 }
 
+BOOST_AUTO_TEST_CASE(pairs_that_are_clearly_apart_are_in_order_or_not) {
+  ComparedFile file;
+  add_rival(file, "a", "step_time_s", 1.0, 1.0);
+  add_rival(file, "b", "step_time_s", 0.9, 1.04);  // not apart from a
+  add_rival(file, "c", "step_time_s", 0.95, 1.5);  // behind b, and not behind a
+  const auto found = summarize_rankings({file});
+  BOOST_REQUIRE(found.size() == 1u);
+  BOOST_TEST(found[0].pairs == 2u);
+  BOOST_TEST(found[0].right_pairs == 1u);
+}
+
 BOOST_AUTO_TEST_CASE(of_rates_more_is_better_and_regret_is_in_time) {
   ComparedFile file;
   add_rival(file, "a", "samples_per_s", 30, 20);

@@ -68,43 +68,6 @@ Errors in parentheses: something unknown was chosen by the case; not counted.
 )");
 }
 
-/// A second set, of a run's accuracy and staleness alone.
-ComparedFile learned_set() {
-  ComparedFile file;
-  file.file.name = "training";
-  ComparedMetric points = compared("accuracy", 0.905, 0.9);
-  points.error = 0.5;
-  points.by = "forecast from 1 to 3 workers";
-  ComparedMetric verdict = number("diverges", 0);
-  verdict.by = "forecast";
-  add(file, "a", "ps asp", {number("staleness.mean", -0.5), points, verdict});
-  return file;
-}
-
-BOOST_AUTO_TEST_CASE(the_overview_has_a_line_for_each_set) {
-  Validation sets = everything();
-  sets.front().file.name = "hosts";
-  sets.push_back(learned_set());
-  sets.back().file.left_out = 2;
-  CaseFile& unplayed = sets.emplace_back().file;
-  unplayed.name = "layouts";
-  unplayed.left_out = 155;
-  BOOST_TEST(
-      to_overview(sets, false) ==
-      R"(absolute error  numbers    mean  median    most  memory of  mean  most  staleness of  off by  most
-hosts                 2  13.3 %  13.3 %  25.0 %          -     -     -             1    0.12  0.12
-training              -       -       -       -          -     -     -             1    0.50  0.50
-
-accuracy, in points  by        runs  mean off by  most  verdicts right
-training             forecast     1         0.50  0.50  100 % (1 of 1)
-
-Cases, evenly spread: training 1 of 3.
-Played by name alone, as they take long: layouts (155) cases.
-`rehearse validate SET` shows a set's cases, groups and 90 % intervals.
-1 case has no prediction.
-)");
-}
-
 BOOST_AUTO_TEST_CASE(markdown_escapes_what_would_end_a_cell) {
   BOOST_TEST(to_markdown(everything()) ==
              R"(**hosts on one machine**; calibrated on one and two hosts at 200 Mbit/s

@@ -26,6 +26,58 @@ function errorsFigure(rows) {
   });
 }
 
+/** Step times on log axes: what lies on the line is predicted as it was measured. */
+function timesFigure(rows) {
+  const times = rows.filter(({ metric }) => metric.metric === "step_time_s" && metric.measured > 0 && metric.predicted > 0);
+  if (times.length < 2) return null;
+  const sets = [...new Set(times.map(({ file }) => file.set))];
+  const ends = [Math.min, Math.max].map((end) => end(...times.flatMap(({ metric }) => [metric.measured, metric.predicted])));
+  const title = "Predicted against measured step times";
+  return figure({
+    title, description: "On the line both are the same. Each set has a colour of its own.", height: 460,
+    config: (theme) => lineChart(theme, {
+      series: [
+        ...sets.map((set) => ({
+          name: set, look: { showLine: false },
+          points: times.filter(({ file }) => file.set === set).map(({ metric }) => ({ x: metric.measured, y: metric.predicted })),
+        })),
+        { name: "the same", look: { pointRadius: 0, borderColor: theme.faint, borderWidth: 1 }, points: ends.map((end) => ({ x: end, y: end })) },
+      ],
+      x: { title: "measured", format: "time", log: true },
+      y: { title: "predicted", format: "time", log: true },
+    }),
+    table: () => table(title, [
+      { title: "set", value: ({ file }) => file.set },
+      { title: "case", value: ({ one }) => one.name },
+      { title: "measured", value: ({ metric }) => metric.measured, format: "time" },
+      { title: "predicted", value: ({ metric }) => metric.predicted, format: "time" },
+    ], times),
+  });
+}
+
+function scoresTable(title, lines) {
+  return table(title, [
+    { title: "GPU", value: (row) => row.gpu },
+    { title: "framework", value: (row) => row.framework },
+    { title: "strategy", value: (row) => row.strategy },
+    { title: "cases", value: (row) => row.cases, format: "whole" },
+    ...["mean", "median", "p90", "most"].map((key) => ({ title: key, value: (row) => row[key], format: "percent" })),
+    { title: "bias", value: (row) => row.bias, format: "signedPercent" },
+    { title: "inside", value: ({ coverage: { inside, intervals } }) => (intervals > 0 ? inside / intervals : null), format: "percent" },
+    { title: "half-width", value: (row) => row.half_width, format: "percent" },
+  ], lines);
+}
+
+function outliersTable(outliers) {
+  return table("Outside of their intervals, the farthest", [
+    { title: "set", value: (row) => row.set },
+    { title: "case", value: (row) => row.case },
+    { title: "metric", value: (row) => row.metric },
+    { title: "error", value: (row) => row.error, format: "signedPercent" },
+    { title: "cause", value: (row) => row.cause || "not known" },
+  ], outliers);
+}
+
 function accuracyFigure(rows) {
   const bars = rows.filter(({ metric }) => isKnown(metric.points)).slice(0, kMostBars)
     .map(({ one, metric }) => ({ name: `${one.name}, ${metric.by}`, value: metric.points }));
@@ -127,6 +179,10 @@ function failuresTable(failures) {
 
 function validationPage(compared) {
   const rows = comparedRows(compared);
+  const { time, memory, outliers } = compared.scoreboard;
+  if (time.length > 0) addSection("Times", scoresTable("Times by GPU, framework and strategy", time), timesFigure(rows));
+  if (memory.length > 0) addSection("Memory", scoresTable("Memory by GPU, framework and strategy", memory));
+  if (outliers.length > 0) addSection("Outliers", outliersTable(outliers));
   addSection("How far off", table("Relative errors, inputs not counted", [
     { title: "group", value: (row) => row.group },
     { title: "strategy", value: (row) => row.strategy },
