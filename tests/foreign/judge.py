@@ -29,8 +29,8 @@ def accelerate(file):
         # Copies of rank 0's parameters need a device.
         os.environ.update(FSDP_SYNC_MODULE_STATES="false", FSDP_CPU_RAM_EFFICIENT_LOADING="false")
         if arguments.use_fsdp:
-            plugin = FullyShardedDataParallelPlugin()
-            assert plugin.auto_wrap_policy is not None, "nothing would be wrapped"
+            FullyShardedDataParallelPlugin()
+            assert arguments.fsdp_auto_wrap_policy, "without a policy nothing is wrapped"
         if arguments.use_parallelism_config:
             sizes = ParallelismConfig()
             assert sizes.total_size == arguments.num_processes, f"{sizes.total_size} ranks of {arguments.num_processes}"
