@@ -4,6 +4,8 @@
 #include "base/error.hpp"
 #include "base/printable.hpp"
 #include "cli/commands.hpp"
+#include "cli/import_config.hpp"
+#include "cli/inputs.hpp"
 #include "cli/options.hpp"
 #include "config/whole_file.hpp"
 #include "foreign/chakra_schedule.hpp"
@@ -73,10 +75,15 @@ void add_export(CLI::App& app) {
                 : format == "torchtitan" ? "A TOML of torchtitan, up to 2026-02"
                 : format == "deepspeed"  ? "A JSON of DeepSpeed"
                                          : "A YAML of accelerate");
-    one.add_option("SCENARIO", command->scenario, "The scenario file (YAML)")->required();
+    const auto question = add_typed_question(one, command->scenario);
     add_overrides(one, command->overrides, "Replace a value: --set cluster.nodes=8 (repeatable)");
     add_output(one, command->answer);
-    one.callback([command] { export_it(*command); });
+    one.callback([command, question] {
+      command->scenario = is_typed(*question, command->scenario, "SCENARIO")
+                              ? kept_scenario(*question)
+                              : scenario_of(input_file(command->scenario), question->on);
+      export_it(*command);
+    });
   }
   add_export_chakra(export_app);
 }

@@ -27,8 +27,9 @@ ChakraCollective kind_of(CollectiveKind kind) {
     case CollectiveKind::reduce:
       return ChakraCollective::reduce;
     case CollectiveKind::all_to_all:
-    case CollectiveKind::send_recv:
       return ChakraCollective::all_to_all;
+    case CollectiveKind::send_recv:
+      break;
   }
   return ChakraCollective::barrier;
 }
@@ -41,6 +42,15 @@ std::string name_of(std::int64_t collective) {
       {9, "barrier"}};
   const auto found = kNames.find(collective);
   return found == kNames.end() ? fmt::format("collective {}", collective) : found->second;
+}
+
+/// What the first member of a group of two sends to the second one; null: something else. Both have
+/// a group's messages in one order, which numbers them.
+constexpr std::size_t kMostMessages = 4096;
+const Collective* as_message(const Op& op) {
+  const auto* collective = std::get_if<Collective>(&op.work);
+  return collective != nullptr && collective->kind == CollectiveKind::send_recv ? collective
+                                                                                : nullptr;
 }
 
 /// A join takes no node: this stands in its place, with all that it comes after.
@@ -75,6 +85,7 @@ std::vector<ChakraNode> chakra_nodes(const Schedule& schedule, std::size_t rank)
   std::vector<ChakraNode> nodes;
   std::vector<std::vector<std::uint64_t>> stands_for(program.ops.size());
   std::map<std::size_t, std::size_t> last_of_lane;
+  std::map<std::size_t, std::size_t> messages;  ///< of each group, so far
   for (std::size_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
     if (op.queue)
@@ -102,6 +113,14 @@ std::vector<ChakraNode> chakra_nodes(const Schedule& schedule, std::size_t rank)
     if (const auto* compute = std::get_if<Compute>(&op.work)) {
       node.duration_micros =
           static_cast<std::uint64_t>(std::llround(1e6 * compute->duration.value() * spec.slowdown));
+    } else if (const auto* message = as_message(op)) {
+      const std::size_t group = spec.groups.at(message->group).index();
+      const auto& members = schedule.groups.at(group).members;
+      node.type = members.front().index() == rank ? ChakraType::send : ChakraType::receive;
+      node.source = static_cast<std::int32_t>(members.front().index());
+      node.target = static_cast<std::int32_t>(members.back().index());
+      node.tag = static_cast<std::int32_t>(group * kMostMessages + messages[group]++);
+      node.bytes = static_cast<std::int64_t>(message->size.value());
     } else if (const auto* collective = std::get_if<Collective>(&op.work)) {
       node.type = ChakraType::collective;
       node.collective = static_cast<std::int64_t>(kind_of(collective->kind));

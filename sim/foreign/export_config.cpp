@@ -42,7 +42,10 @@ class Writer {
       const bool said = said_.contains(name) || std::ranges::any_of(said_, below) ||
                         std::ranges::any_of(said_, above) || is_default(name, fact.value);
       const bool is_map = fact.value.starts_with('{');
-      if (own && !said && !is_map) names.push_back(fmt::format("{}: {}", name, fact.value));
+      const bool repeats =
+          name == "accumulation" && fact.value != "1" && !said_.contains("global_batch");
+      if ((own || repeats) && !said && !is_map)
+        names.push_back(fmt::format("{}: {}", name, fact.value));
     }
     return names;
   }
@@ -139,20 +142,28 @@ std::string typed(const std::string& value) {
 
 std::string as_script(const SettingList& settings, const Scenario& scenario) {
   std::string launcher, options;
+  bool in_parts = false, hybrid = false;
   for (const auto& [key, value] : settings) {
     const bool of_launcher = key.starts_with("launcher.");
+    const bool is_degree = key == "tensor_model_parallel_size" || key == "context_parallel_size";
+    in_parts = in_parts || (is_degree && value != "1");
+    hybrid = hybrid || key == "hybrid_layer_pattern";
     std::string name = of_launcher ? key.substr(9) : key;
     if (!of_launcher) std::ranges::replace(name, '_', '-');
-    const std::string word = value == "true" ? fmt::format("--{}", name)
-                                             : fmt::format("--{} {}", name, shell_quoted(value));
+    const std::string word =
+        value == "true"
+            ? fmt::format("--{}", name)
+            : fmt::format("--{} {}", name, shell_quoted(value == "null" ? "none" : value));
     if (of_launcher)
       launcher += " " + word;
     else if (value != "false")
       options += fmt::format(" \\\n  {}", word);
   }
-  return fmt::format("#!/bin/bash\n# {}\ntorchrun{} pretrain_gpt.py{}\n",
-                     scenario.description.empty() ? scenario.file : scenario.description, launcher,
-                     options);
+  // Megatron-LM refuses tensor and context parallelism without that variable (arguments.py).
+  return fmt::format("#!/bin/bash\n# {}\n{}torchrun{} {}{}\n",
+                     scenario.description.empty() ? scenario.file : scenario.description,
+                     in_parts ? "export CUDA_DEVICE_MAX_CONNECTIONS=1\n" : "", launcher,
+                     hybrid ? "pretrain_hybrid.py" : "pretrain_gpt.py", options);
 }
 
 std::string as_toml(const SettingList& settings) {

@@ -138,6 +138,7 @@ void say_shape(const TransformerShape& shape, Facts& facts) {
 void fill_megatron(const Scenario& scenario, Facts& facts) {
   if (scenario.transformer) say_shape(*scenario.transformer, facts);
   if (facts.contains(kShape + "kv_heads")) say(facts, "group_query", "true");
+  say_count(facts, "longest", count_of(facts, "model.sequence"));
   if (facts.contains(kShape + "dropout"))
     say(facts, "attention_dropout", value_of(facts, kShape + "dropout"));
   if (facts.contains(kShape + "attention.mla.kv_lora_rank")) say(facts, "mla", "true");
@@ -169,6 +170,27 @@ void fill_amp(Facts& facts) {
     facts.erase("sync.param_dtype");
 }
 
+/// Groups of shards, and how often they stand side by side.
+void fill_shards(Facts& facts) {
+  if (!facts.contains("sync.shard_group")) return;
+  const std::int64_t group = count_of(facts, "sync.shard_group");
+  say(facts, "shards", std::to_string(group));
+  say(facts, "replicas",
+      std::to_string(std::max<std::int64_t>(1, count_of(facts, "data") / group)));
+}
+
+/// accelerate wraps nothing, and shards over one GPU, where nobody says more.
+void fill_accelerate(Facts& facts) {
+  const std::string sync = value_of(facts, "sync");
+  if (sync.starts_with("fsdp") && !facts.contains("sync.wrap")) say(facts, "sync.wrap", "unit");
+  if (facts.contains("sync.wrap.min_num_params")) say(facts, "wraps_by_size", "true");
+  if (sync != "fsdp2") return;
+  const bool in_parts = count_of(facts, "strategy.tensor_parallel") > 1 ||
+                        count_of(facts, "strategy.context_parallel.degree") > 1;
+  if (in_parts) say(facts, "shards", value_of(facts, "data"));
+  fill_shards(facts);
+}
+
 void fill_torchtitan(Facts& facts) {
   const std::string network = value_of(facts, "model.use");
   for (const char* family : {"llama3", "qwen3", "deepseek_v3", "gpt_oss"}) {
@@ -188,12 +210,7 @@ void fill_torchtitan(Facts& facts) {
     say(facts, "every_layer", "false");
     if (checkpoints.empty()) say(facts, "model.activation_checkpointing", "none");
   }
-  if (facts.contains("sync.shard_group")) {
-    const std::int64_t group = count_of(facts, "sync.shard_group");
-    say(facts, "shards", std::to_string(group));
-    say(facts, "replicas",
-        std::to_string(std::max<std::int64_t>(1, count_of(facts, "data") / group)));
-  }
+  fill_shards(facts);
   if (value_of(facts, "sync") == "ddp") {
     say(facts, "replicas", value_of(facts, "data"));
     say(facts, "shards", "1");
@@ -244,8 +261,10 @@ Facts facts_of(const Scenario& scenario, const Document& document, const std::st
   for (const char* said :
        {"model.batch_per_gpu", "sync.gradient_accumulation", "strategy.micro_batches"})
     facts.erase(said);
+  if (in_samples) say_count(facts, "model.sequence", scenario.model.tokens_per_sample);
   if (format == "megatron") fill_megatron(scenario, facts);
   if (format == "deepspeed" || format == "accelerate") fill_amp(facts);
+  if (format == "accelerate") fill_accelerate(facts);
   if (format == "torchtitan") fill_torchtitan(facts);
   return facts;
 }

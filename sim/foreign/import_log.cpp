@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/number.hpp"
-#include "config/foreign_file.hpp"
+#include "config/foreign_training.hpp"
 #include "config/text_source.hpp"
 #include "config/whole_file.hpp"
 
@@ -17,24 +17,26 @@ namespace {
 constexpr std::size_t kMostLogBytes = std::size_t{512} << 20;
 constexpr double kMebi = 1048576.0, kGibi = 1073741824.0;
 
-/// Lines of a log with their numbers, without colours.
+/// Lines of a log with their numbers, without colours. What a progress bar overwrites by a return
+/// of the carriage are lines with one number.
 class Lines {
  public:
   Lines(std::string_view text, std::string name) : text_(text), name_(std::move(name)) {}
 
   bool next(std::string& line) {
     if (at_ >= text_.size()) return false;
-    const std::size_t end = std::min(text_.find('\n', at_), text_.size());
+    const std::size_t end = std::min(text_.find_first_of("\r\n", at_), text_.size());
     line.assign(text_.substr(at_, end - at_));
-    at_ = end + 1;
-    ++number_;
+    if (begins_) ++number_;
+    const bool returns = text_.substr(end).starts_with('\r');
+    begins_ = !returns || text_.substr(end).starts_with("\r\n");
+    at_ = end + (returns && begins_ ? 2 : 1);
     for (std::size_t escape = line.find("\x1b["); escape != std::string::npos;
          escape = line.find("\x1b[", escape)) {
       const std::size_t m = line.find('m', escape);
       if (m == std::string::npos) break;
       line.erase(escape, m - escape + 1);
     }
-    if (!line.empty() && line.back() == '\r') line.pop_back();
     return true;
   }
 
@@ -42,15 +44,17 @@ class Lines {
                          const std::string& message) const {
     auto source = std::make_shared<TextSource>();
     source->name = name_;
-    source->lines.assign(number_ - 1, "");
+    const std::size_t before = std::max<std::size_t>(number_, 1) - 1;
+    source->lines.assign(before, "");
     source->lines.push_back(line);
-    fail_at({source, number_ - 1, byte}, message);
+    fail_at({source, before, byte}, message);
   }
 
  private:
   std::string_view text_;
   std::string name_;
   std::size_t at_ = 0, number_ = 0;
+  bool begins_ = true;  ///< whether the next one has a number of its own
 };
 
 /// The number behind a label, with commas between thousands; nothing where the label is not there.
@@ -58,7 +62,7 @@ std::optional<double> labelled(const Lines& lines, const std::string& line,
                                std::string_view label) {
   const std::size_t at = line.find(label);
   if (at == std::string::npos) return std::nullopt;
-  const std::size_t begin = line.find_first_not_of(" \t=", at + label.size());
+  const std::size_t begin = line.find_first_not_of(" \t=:'", at + label.size());
   std::string digits;
   std::size_t end = begin == std::string::npos ? line.size() : begin;
   for (; end < line.size(); ++end) {
@@ -84,10 +88,13 @@ void raise(std::optional<double>& highest, std::optional<double> value, double f
 void read_megatron(Lines& lines, TrainingLog& log) {
   std::string line;
   while (lines.next(line)) {
-    if (const auto time = labelled(lines, line, "elapsed time per iteration (ms):")) {
-      log.step_times.push_back(*time / 1e3);
-      if (const auto flops = labelled(lines, line, "throughput per GPU (TFLOP/s/GPU):"))
-        log.tflops_per_gpu.push_back(*flops);
+    const auto milliseconds = labelled(lines, line, "elapsed time per iteration (ms):");
+    // Megatron-DeepSpeed counts seconds.
+    const auto seconds = labelled(lines, line, "elapsed time per iteration (s):");
+    if (milliseconds || seconds) {
+      log.step_times.push_back(milliseconds ? *milliseconds / 1e3 : *seconds);
+      for (const char* label : {"throughput per GPU (TFLOP/s/GPU):", " TFLOPs:"})
+        if (const auto flops = labelled(lines, line, label)) log.tflops_per_gpu.push_back(*flops);
       if (const auto batch = labelled(lines, line, "global batch size:"))
         log.global_batch = static_cast<std::int64_t>(*batch);
     }
@@ -100,7 +107,7 @@ void read_megatron(Lines& lines, TrainingLog& log) {
 void read_nemo(Lines& lines, TrainingLog& log) {
   std::string line;
   while (lines.next(line)) {
-    if (const auto time = labelled(lines, line, "train_step_timing in s:"))
+    if (const auto time = labelled(lines, line, "train_step_timing in s"))
       log.step_times.push_back(*time);
     if (const auto batch = labelled(lines, line, "global_batch_size:"))
       log.global_batch = static_cast<std::int64_t>(*batch);
@@ -122,10 +129,13 @@ void read_torchtitan(Lines& lines, TrainingLog& log) {
   }
 }
 
-/// Its rates are of all GPUs: ThroughputTimer is given train_batch_size.
+/// Its rates are of all GPUs: ThroughputTimer is given train_batch_size. It says -inf until its
+/// start_step. A pipeline's engine says the time of a step instead.
 void read_deepspeed(Lines& lines, TrainingLog& log) {
   std::string line;
   while (lines.next(line)) {
+    if (line.find("SamplesPerSec=-inf") != std::string::npos) continue;
+    if (const auto time = labelled(lines, line, "iter time (s):")) log.step_times.push_back(*time);
     const bool current = line.find("CurrSamplesPerSec=") != std::string::npos;
     if (const auto rate = labelled(lines, line, current ? "CurrSamplesPerSec" : "SamplesPerSec"))
       log.samples_per_s.push_back(*rate);
@@ -164,20 +174,54 @@ void read_mlperf(Lines& lines, TrainingLog& log) {
   }
 }
 
-/// The last entry that tells how long all of it took.
+/// The last entry that tells how long all of it took, as trainer_state.json, train_results.json and
+/// what is printed have it.
 void read_trainer(std::string_view text, const std::string& name, TrainingLog& log) {
   Lines lines(text, name);
-  std::string first;
-  lines.next(first);
-  const nlohmann::json state = nlohmann::json::parse(text, nullptr, false);
-  if (!state.is_object() || !state.contains("log_history") || !state["log_history"].is_array())
-    lines.fail(first, 0, "no list log_history");
-  for (const nlohmann::json& entry : state["log_history"]) {
-    if (!entry.is_object()) continue;
+  std::string line;
+  const auto take = [&](const nlohmann::json& entry) {
     if (const double steps = number_at(entry, "train_steps_per_second"); steps > 0)
       log.step_times.push_back(1 / steps);
     if (const double samples = number_at(entry, "train_samples_per_second"); samples > 0)
       log.samples_per_s.push_back(samples);
+  };
+  const nlohmann::json state = nlohmann::json::parse(text, nullptr, false);
+  if (state.is_object() && state.contains("log_history")) {
+    lines.next(line);
+    if (!state["log_history"].is_array()) lines.fail(line, 0, "no list log_history");
+    for (const nlohmann::json& entry : state["log_history"])
+      if (entry.is_object()) take(entry);
+  } else if (state.is_object()) {
+    take(state);
+  } else {
+    while (lines.next(line)) {
+      if (const auto steps = labelled(lines, line, "'train_steps_per_second':"))
+        log.step_times.push_back(1 / *steps);
+      if (const auto samples = labelled(lines, line, "'train_samples_per_second':"))
+        log.samples_per_s.push_back(*samples);
+    }
+  }
+}
+
+void read_torchtune(Lines& lines, TrainingLog& log) {
+  std::string line;
+  while (lines.next(line)) {
+    if (const auto tokens = labelled(lines, line, "tokens_per_second_per_gpu:"))
+      log.tokens_per_s_per_gpu.push_back(*tokens);
+    raise(log.allocated_bytes, labelled(lines, line, "peak_memory_alloc:"), kGibi);
+    raise(log.reserved_bytes, labelled(lines, line, "peak_memory_reserved:"), kGibi);
+  }
+}
+
+/// Composer's SpeedMonitor and MemoryMonitor, whose gigabytes are of 10^9 bytes.
+void read_composer(Lines& lines, TrainingLog& log) {
+  constexpr double kGiga = 1e9;
+  std::string line;
+  while (lines.next(line)) {
+    if (const auto rate = labelled(lines, line, " throughput/batches_per_sec:"))
+      log.step_times.push_back(1 / *rate);
+    raise(log.allocated_bytes, labelled(lines, line, " memory/peak_allocated_mem:"), kGiga);
+    raise(log.reserved_bytes, labelled(lines, line, " memory/peak_reserved_mem:"), kGiga);
   }
 }
 
@@ -218,7 +262,7 @@ void read_gpu_table(Lines& lines, TrainingLog& log) {
 TrainingLog read_log(const std::filesystem::path& file) {
   const std::string text = read_whole_file(file);
   const std::string name = file.string();
-  const auto known = foreign_file(text, name);
+  const auto known = foreign_log(text);
   TrainingLog log;
   log.format = known ? known->format : "";
   log.what = known ? known->what : "";
@@ -235,6 +279,10 @@ TrainingLog read_log(const std::filesystem::path& file) {
     read_mlperf(lines, log);
   } else if (log.format == "trainer_log") {
     read_trainer(text, name, log);
+  } else if (log.format == "torchtune_log") {
+    read_torchtune(lines, log);
+  } else if (log.format == "composer_log") {
+    read_composer(lines, log);
   } else if (log.format == "nvidia_smi_log") {
     read_gpu_table(lines, log);
   } else {
@@ -242,7 +290,7 @@ TrainingLog read_log(const std::filesystem::path& file) {
     lines.next(first);
     lines.fail(first, 0,
                "no log that is known here: those of Megatron-LM, NeMo, torchtitan, "
-               "DeepSpeed, MLPerf, nvidia-smi, and trainer_state.json");
+               "DeepSpeed, torchtune, Composer, MLPerf, nvidia-smi, and Hugging Face's Trainer");
   }
   const bool tells = !log.step_times.empty() || !log.samples_per_s.empty() ||
                      !log.tokens_per_s_per_gpu.empty() || log.reserved_bytes;

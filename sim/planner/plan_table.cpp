@@ -159,6 +159,8 @@ void put_choice(const PlanResult& result, Detail detail, Page& page) {
     page.wrapped_field("", Ink::plain, reason);
   for (const std::string& risk : choice.at_risk) page.wrapped_field("at risk", Ink::bad, risk);
   page.field("alone", run_line(result.prepared, *result.choice));
+  const std::string exported = export_line(result.prepared, *result.choice);
+  if (!exported.empty()) page.field("run it with", exported);
 }
 
 std::string count_of(std::size_t number, const char* what) {

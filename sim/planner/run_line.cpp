@@ -1,6 +1,9 @@
 #include "planner/run_line.hpp"
 
+#include <map>
+
 #include "base/quoting.hpp"
+#include "framework/framework.hpp"
 #include "study/axes.hpp"
 
 namespace rehearse::inline planner {
@@ -22,12 +25,41 @@ std::vector<std::pair<std::string, std::string>> overrides_of(const PreparedPlan
   return overrides;
 }
 
-std::string run_line(const PreparedPlan& prepared, std::size_t candidate) {
-  std::string line = "rehearse run";
+namespace {
+
+std::string line_of(std::string line, const PreparedPlan& prepared, std::size_t candidate) {
   for (const std::string& word : prepared.plan.question) line += " " + shell_quoted(word);
   for (const auto& [key, value] : overrides_of(prepared, candidate))
     line += " --set " + shell_quoted(key + "=" + value);
   return line;
+}
+
+/// Whose file it is that launches a training of a framework.
+const std::map<std::string, std::string>& exports() {
+  static const std::map<std::string, std::string> formats = {{"torch", "accelerate"},
+                                                             {"megatron", "megatron"},
+                                                             {"torchtitan", "torchtitan"},
+                                                             {"deepspeed", "deepspeed"}};
+  return formats;
+}
+
+}  // namespace
+
+std::string run_line(const PreparedPlan& prepared, std::size_t candidate) {
+  return line_of("rehearse run", prepared, candidate);
+}
+
+std::string export_line(const PreparedPlan& prepared, std::size_t candidate) {
+  const Study& study = prepared.study.study;
+  const auto scenario = scenario_at(study, study.points[candidate]);
+  Map root = scenario->root().as_map();
+  const auto strategy = root.optional("strategy");
+  if (!strategy) return "";
+  const auto format = exports().find(framework_name(root, strategy));
+  const bool is_served =
+      strategy->is_map() && (strategy->as_map().has("ps") || strategy->as_map().has("local_sgd"));
+  if (format == exports().end() || is_served) return "";
+  return line_of("rehearse export " + format->second, prepared, candidate);
 }
 
 }  // namespace rehearse::inline planner

@@ -16,4 +16,8 @@ std::vector<std::pair<std::string, std::string>> overrides_of(const PreparedPlan
 /// A line for a shell that predicts the candidate alone: "rehearse run base.yaml --set ...".
 std::string run_line(const PreparedPlan& prepared, std::size_t candidate);
 
+/// The line that writes what the candidate's framework is launched with: "rehearse export megatron
+/// base.yaml --set ..."; empty where its strategy or framework has no such file.
+std::string export_line(const PreparedPlan& prepared, std::size_t candidate);
+
 }  // namespace rehearse::inline planner

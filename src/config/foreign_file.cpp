@@ -76,16 +76,6 @@ std::optional<ForeignFile> json_file(std::string_view text) {
   return std::nullopt;
 }
 
-/// "NV18" says that 18 links join two GPUs; without one they talk over PCIe.
-std::string topology_remedy(std::string_view text) {
-  const std::size_t at = text.find("\tNV");
-  const bool nvlink = at != std::string_view::npos || text.find(" NV") != std::string_view::npos;
-  return nvlink ? "a scenario says the links: cluster: {use: NAME} has those of a known machine, "
-                  "and node: {nvlink: 450GBps} the rate of a GPU's NVLinks in one direction"
-                : "a scenario says the links: cluster: {use: NAME} has those of a known machine, "
-                  "and node: {pcie: 25GBps} the rate of a GPU's PCIe link";
-}
-
 /// A table's head alone on its line, as [training], and a key = value.
 bool is_toml(std::string_view text) {
   bool head = false, value = false;
@@ -120,7 +110,8 @@ std::optional<ForeignFile> foreign_file(std::string_view text, const std::string
   if (holds(text, {"nThread ", "nGpus ", "minBytes "}))
     return ForeignFile{"an output of nccl-tests", kImport};
   if (holds(text, {"GPU0", "CPU Affinity"}) && holds(text, {"Legend:"}))
-    return ForeignFile{"an output of `nvidia-smi topo -m`", topology_remedy(text)};
+    return ForeignFile{"an output of `nvidia-smi topo -m`",
+                       "`rehearse import topology FILE --gpu H100-SXM` makes a cluster file of it"};
   if (is_toml(text))
     return ForeignFile{
         .what = "TOML, as torchtitan's configurations are",

@@ -36,21 +36,6 @@ ForeignFile log(const char* what, const char* format) {
           .format = format};
 }
 
-std::optional<ForeignFile> framework_log(std::string_view text) {
-  const auto has = [&](std::string_view word) { return text.find(word) != std::string_view::npos; };
-  if (has("elapsed time per iteration (ms):")) return log("a log of Megatron-LM", "megatron_log");
-  if (has(":::MLLOG")) return log("a log of MLPerf", "mlperf_log");
-  if (has("SamplesPerSec=")) return log("a log of DeepSpeed", "deepspeed_log");
-  if (has("train_step_timing in s:")) return log("a log of NeMo", "nemo_log");
-  if (has("loss:") && has("tps:") && has("memory:"))
-    return log("a log of torchtitan", "torchtitan_log");
-  if (has("\"log_history\"")) return log("a trainer_state.json of Hugging Face", "trainer_log");
-  const std::string_view top = text.substr(0, text.find('\n'));
-  if (top.find("utilization.gpu") != std::string_view::npos)
-    return log("a CSV of nvidia-smi", "nvidia_smi_log");
-  return std::nullopt;
-}
-
 std::optional<ForeignFile> tree_configuration(std::string_view text) {
   const auto has = [&](std::initializer_list<std::string_view> all) {
     return std::ranges::all_of(all, [&](std::string_view key) { return has_key(text, key); });
@@ -80,9 +65,29 @@ std::optional<ForeignFile> tree_configuration(std::string_view text) {
 
 }  // namespace
 
+std::optional<ForeignFile> foreign_log(std::string_view text) {
+  const auto has = [&](std::string_view word) { return text.find(word) != std::string_view::npos; };
+  if (has("elapsed time per iteration (ms):") || has("elapsed time per iteration (s):"))
+    return log("a log of Megatron-LM", "megatron_log");
+  if (has(":::MLLOG")) return log("a log of MLPerf", "mlperf_log");
+  if (has("SamplesPerSec=") || has("iter time (s):"))
+    return log("a log of DeepSpeed", "deepspeed_log");
+  if (has("train_step_timing in s")) return log("a log of NeMo", "nemo_log");
+  if (has("tokens_per_second_per_gpu:")) return log("a log of torchtune", "torchtune_log");
+  if (has(" throughput/batches_per_sec:")) return log("a log of Composer", "composer_log");
+  if (has("loss:") && has("tps:") && has("memory:"))
+    return log("a log of torchtitan", "torchtitan_log");
+  if (has("\"log_history\"") || has("train_steps_per_second"))
+    return log("a log of Hugging Face's Trainer", "trainer_log");
+  const std::string_view top = text.substr(0, text.find('\n'));
+  if (top.find("utilization.gpu") != std::string_view::npos)
+    return log("a CSV of nvidia-smi", "nvidia_smi_log");
+  return std::nullopt;
+}
+
 std::optional<ForeignFile> foreign_training(std::string_view text, char first) {
   const auto has = [&](std::string_view word) { return text.find(word) != std::string_view::npos; };
-  if (auto found = framework_log(text)) return found;
+  if (auto found = foreign_log(text)) return found;
   const bool is_tree = first == '{';
   if (!is_tree && (has("--micro-batch-size") || has("--tensor-model-parallel-size")) &&
       (has("--num-layers") || has("--tensor-model-parallel-size")))

@@ -117,6 +117,84 @@ BOOST_AUTO_TEST_CASE(logs_of_seven_kinds_tell_their_steps) {
   BOOST_TEST(gpus.reserved_bytes.value() == 300.0 * 1048576);
 }
 
+/// Lines as people showed them; each says where.
+BOOST_AUTO_TEST_CASE(logs_that_people_showed_are_read) {
+  // epfLLM/Megatron-LLM, issue 11
+  const TrainingLog megatron = log_of(
+      " iteration      182/  250000 | consumed samples:       186368 | elapsed time per iteration "
+      "(ms): 126995.3 | learning rate: 1.365E-05 | global batch size:  1024 | lm loss: 2.38E+00 |\n"
+      " iteration      183/  250000 | consumed samples:       187392 | elapsed time per iteration "
+      "(ms): 125553.7 | learning rate: 1.372E-05 | global batch size:  1024 | lm loss: 2.47E+00 "
+      "|\n");
+  BOOST_TEST(megatron.step_times.size() == 2u);
+  BOOST_TEST(megatron.step_times.at(1) == 125553.7 / 1e3);
+  BOOST_TEST(megatron.global_batch.value() == 1024);
+  // NVIDIA-BioNeMo/bionemo-recipes, pull request 740: NeMo 2
+  const TrainingLog nemo = log_of(
+      "Training epoch 0, iteration 120/149 | lr: 3e-05 | consumed_samples: 121 | "
+      "global_batch_size: 1 | global_step: 120 | reduced_train_loss: 1.233 | train_step_timing in "
+      "s: 0.03146 | val_loss: 4.106\n");
+  BOOST_TEST(nemo.step_times.at(0) == 0.03146);
+  // pytorch/torchtitan, pull requests 1287 (2025-06) and 3393 (2026-05)
+  const TrainingLog titan = log_of(
+      "[rank0]:[titan] 2025-06-16 22:30:48,735 - root - INFO - [GC] Performing periodical GC\n"
+      "[rank0]:[titan] 2025-06-16 22:30:50,322 - root - INFO - step: 200  loss:  6.1384  memory: "
+      "49.66GiB(52.28%)  tps: 5,856  tflops: 339.16  mfu: 34.29%\n"
+      "[rank0]:[titan] 2026-05-18 16:04:46,338 - root - INFO - step: 14  loss:  3.24405  "
+      "grad_norm: "
+      " 0.8319  memory:  9.46GiB(64.99%)  tps: 7,282  tflops: 0.52  mfu: 0.17%\n");
+  BOOST_TEST(titan.tokens_per_s_per_gpu == (std::vector<double>{5856, 7282}),
+             boost::test_tools::per_element());
+  // deepspeedai/DeepSpeed, issues 1825 (0.6) and 2629 (0.7.7)
+  const TrainingLog deepspeed = log_of(
+      "[2022-03-11 02:06:58,985] [INFO] [timer.py:189:stop] 0/40, SamplesPerSec=83.486, "
+      "MemAllocated=0.26GB, MaxMemAllocated=9.02GB\n"
+      "[2022-12-20 08:26:26,101] [INFO] [timer.py:197:stop] 0/17, RunningAvgSamplesPerSec=158.31, "
+      "CurrSamplesPerSec=159.63, MemAllocated=1.75GB, MaxMemAllocated=2.6GB\n");
+  BOOST_TEST(deepspeed.samples_per_s == (std::vector<double>{83.486, 159.63}),
+             boost::test_tools::per_element());
+  // meta-pytorch/torchtune, pull request 1358
+  const TrainingLog torchtune = log_of(
+      "Step 1 | loss:2.085338 lr:2e-05 tokens_per_second_per_gpu:57.8288\n"
+      "Step 2 | loss:1.871831 lr:2e-05 tokens_per_second_per_gpu:405.0449\n");
+  BOOST_TEST(torchtune.tokens_per_s_per_gpu.at(1) == 405.0449);
+  // princeton-nlp/LLM-Shearing, issue 24: Composer
+  const TrainingLog composer = log_of(
+      "[batch=366/48000]:\n\t Train time/batch: 365\n\t Train memory/peak_allocated_mem: 44.6420\n"
+      "\t Train memory/peak_reserved_mem: 51.3280\n\t Train throughput/batches_per_sec: 0.25\n");
+  BOOST_TEST(composer.step_times.at(0) == 4.0);
+  BOOST_TEST(composer.reserved_bytes.value() == 51.3280 * 1e9);
+}
+
+BOOST_AUTO_TEST_CASE(other_spellings_of_a_log_are_read) {
+  BOOST_TEST(
+      log_of("iteration 2/ 9 | elapsed time per iteration (s): 3.21 | global batch size: 8 | "
+             "samples per second: 2.5 | TFLOPs: 100.2 |\n")
+          .tflops_per_gpu.at(0) == 100.2);
+  // A progress bar overwrites its line.
+  const TrainingLog bar = log_of(
+      "Epoch 0: 1/9 [00:30, train_step_timing in s=8.560]\rEpoch 0: 2/9 [00:38, global_step=2.000, "
+      "train_step_timing in s=8.250]\r\n");
+  BOOST_TEST(bar.step_times == (std::vector<double>{8.56, 8.25}), boost::test_tools::per_element());
+  BOOST_TEST(
+      log_of("steps: 2 loss: 5.1 iter time (s): 1.25 samples/sec: 51.2\n").step_times.at(0) ==
+      1.25);
+  const TrainingLog late = log_of("0/1, SamplesPerSec=-inf\n0/2, SamplesPerSec=8.5\n");
+  BOOST_TEST(late.samples_per_s.size() == 1u);
+  BOOST_TEST(log_of("{'train_runtime': '99.0', 'train_samples_per_second': '8.0', "
+                    "'train_steps_per_second': '0.5', 'epoch': '1'}\n")
+                 .step_times.at(0) == 2.0);
+  BOOST_TEST(log_of("{\"train_samples_per_second\": 8.0, \"train_steps_per_second\": 0.25}")
+                 .step_times.at(0) == 4.0);
+  // What is printed before the first step may be long.
+  const std::string settings(200'000, '.');
+  BOOST_TEST(log_of(settings + "\nelapsed time per iteration (ms): 5 |\n").step_times.size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_log_without_a_time_is_refused) {
+  BOOST_CHECK_THROW(log_of("{\"log_history\": [{\"loss\": 1.0, \"step\": 10}]}\n"), InputError);
+}
+
 BOOST_AUTO_TEST_CASE(a_logs_warm_up_and_its_pauses_do_not_count) {
   const SteadyPart steady = steady_part({9, 2, 1, 1.02, 0.98, 7, 1, 1});
   BOOST_TEST(steady.first == 2u);
