@@ -105,7 +105,7 @@ std::vector<KeySection> scenario_keys() {
          "Their inputs are saved, as bitsandbytes before 0.43 does."},
         {"activation_offload", "none | cpu", "none",
          "Inputs of checkpointed units wait for backward in host memory.", "torchtune"},
-        {"activation_checkpointing", "none | per_unit | selective | op | op_all or map", "none; of torchtitan {every: 2}",
+        {"activation_checkpointing", "none | per_unit | selective | op | op_all or map", "none",
          "Which units run their forward again before their backward; `op`, `op_all` but for every second, or every, product.",
          "PyTorch, torchtitan"},
         {"activation_checkpointing.layers", "integer >= 1", "-",

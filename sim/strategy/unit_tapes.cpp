@@ -240,16 +240,13 @@ std::vector<TensorId> UnitTapes::made_before(std::size_t unit) {
   return made;
 }
 
-/// What the unit's backward makes and the one of the unit before gives back: its input's gradient.
+/// The gradients of the unit's inputs: tensors of their own, where the tape adds up one gradient in
+/// place through all blocks.
 std::vector<TensorId> UnitTapes::handed_on(std::size_t unit) {
   std::vector<TensorId> made;
-  if (unit == 0) return made;
-  for (const TensorEvent& event : events(unit - 1).backward) {
-    const TensorEvent taken{event.tensor, Action::take};
-    const auto& own = events(unit).backward;
-    if (event.action == Action::give && std::ranges::find(own, taken) != own.end())
-      made.push_back(event.tensor);
-  }
+  for (const TensorId id : made_before(unit))
+    made.push_back(builder_.tensor(MemoryKind::workspace, builder_.program.tensors[id.index()].size,
+                                   static_cast<std::uint32_t>(unit)));
   return made;
 }
 
@@ -257,12 +254,14 @@ void UnitTapes::keep_until_end(const std::vector<std::size_t>& units) {
   for (slot_ = 0; slot_ < tapes_.size(); ++slot_) {
     std::vector<TensorId> kept;
     for (const std::size_t unit : units) {
-      for (const TensorId id : made_before(unit))
-        if (std::erase(events(unit).backward, TensorEvent{id, Action::give}) > 0)
-          kept.push_back(id);
+      std::vector<TensorEvent>& backward = events(unit).backward;
       for (const TensorId id : handed_on(unit)) {
-        std::erase(events(unit - 1).backward, TensorEvent{id, Action::give});
         kept.push_back(id);
+        backward.push_back({id, Action::take});
+      }
+      for (const TensorId id : made_before(unit)) {
+        kept.push_back(id);
+        std::erase(backward, TensorEvent{id, Action::give});
       }
     }
     for (const TensorId id : kept) events(0).backward.push_back({id, Action::give});
