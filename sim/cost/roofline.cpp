@@ -48,6 +48,15 @@ AttentionSize attention_size(const Operator& op, double batch) {
           op.heads.dropout};
 }
 
+/// Of chunked scans in Triton, FLOP/s of a multiprocessor. Nemotron 3 Nano's takes 369 us forward
+/// on a Blackwell (NVIDIA/Megatron-LM#5829, taken as 8,192 tokens): 0.55 TFLOP/s on each of 148. On
+/// an H200 its chunks' outputs alone take 0.45 ns for a token and head (tile-ai/TileOPs#1608).
+constexpr FlopsPerSecond kScan{0.55e12};
+
+FlopsPerSecond scan_rate(const Gpu& gpu, FlopsPerSecond attention, bool stated) {
+  return stated || gpu.multiprocessors() == 0 ? attention : gpu.multiprocessors() * kScan;
+}
+
 /// What a fused kernel computes of the FLOPs that the model counts: the pairs that a causal mask
 /// leaves, and in backward five products for forward's two (FlashAttention-2, arXiv:2307.08691).
 double computed_share(const Operator& op, Direction direction) {
@@ -77,6 +86,7 @@ Roofline::Roofline(const Gpu& gpu, Precision precision, const AnalyticEfficiency
       convolution_(convolution_peak(gpu, precision) *
                    (converts_layout_ ? shares_.matrix : shares_.matrix_fp32)),
       attention_(gpu.matrix_peak(precision) * shares_.attention),
+      scan_(scan_rate(gpu, attention_, attention_stated_)),
       vector_(gpu.fp32),
       memory_(gpu.memory_bandwidth * shares_.memory),
       operands_(gpu.memory_bandwidth * shares_.matrix_memory) {}
@@ -342,8 +352,9 @@ FlopsPerSecond Roofline::rate(OperatorKind kind) const {
     case OperatorKind::convolution:
       return convolution_;
     case OperatorKind::attention:
-    case OperatorKind::scan:
       return attention_;
+    case OperatorKind::scan:
+      return scan_;
     default:
       return vector_;
   }

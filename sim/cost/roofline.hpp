@@ -95,7 +95,7 @@ class Roofline {
   BytesPerSecond bandwidth_;
   ReachedShares shares_;
   bool converts_layout_;
-  FlopsPerSecond matrix_, narrow_, convolution_, attention_, vector_;
+  FlopsPerSecond matrix_, narrow_, convolution_, attention_, scan_, vector_;
   BytesPerSecond memory_, operands_;
 };
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -9,6 +10,7 @@
 #include "base/data_folder.hpp"
 #include "base/error.hpp"
 #include "cluster/cluster.hpp"
+#include "kernels/kernel_curves.hpp"
 #include "platform_file.hpp"
 
 namespace rehearse {
