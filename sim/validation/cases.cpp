@@ -112,11 +112,6 @@ Relation read_relation(Map& root) {
   return kAll.at(static_cast<std::size_t>(std::ranges::find(words, word) - words.begin()));
 }
 
-bool is_of_records(const CaseFile& file) {
-  return std::ranges::any_of(file.cases,
-                             [](const ValidationCase& one) { return one.recorded_at.has_value(); });
-}
-
 /// What all cases of a file have in common.
 struct CaseDefaults {
   std::string group;
@@ -178,31 +173,56 @@ ValidationCase read_case(const Value& value, const CaseDefaults& defaults,
   return one;
 }
 
-/// `{runs: [NAME, ...], records: SET}`: a case for each run, by the names of its records: its
-/// scenario NAME.yaml and its curves (curve_files).
-std::vector<ValidationCase> read_runs(const Value& value, const CaseDefaults& defaults,
-                                      std::set<std::string>& seen) {
-  const Value records = value.as_map().require("records");
-  const std::filesystem::path folder = (value.folder() / records.as_string()).lexically_normal();
+/// Where a case stands: in the list itself, or in a list of runs there.
+struct CasePlace {
+  Value at;
+  std::optional<Value> run = {};
+
+  bool is_recorded() const { return run || at.as_map().has("recorded"); }
+};
+
+std::vector<CasePlace> places_of(const Value& cases) {
+  std::vector<CasePlace> places;
+  for (const Value& at : cases.as_list()) {
+    if (!at.as_map().has("runs")) {
+      places.push_back({at});
+      continue;
+    }
+    const Value list = at.as_map().require("runs");
+    const std::vector<Value> runs = list.as_list();
+    if (runs.empty()) list.fail("expected the names of some runs");
+    for (const Value& run : runs) places.push_back({at, run});
+  }
+  return places;
+}
+
+/// Every second, third ... one, so that at most `most` are left.
+std::vector<CasePlace> spread(const std::vector<CasePlace>& places, std::size_t most) {
+  const std::size_t step = (places.size() + most - 1) / most;
+  std::vector<CasePlace> kept;
+  for (std::size_t i = 0; i < places.size(); i += step) kept.push_back(places[i]);
+  return kept;
+}
+
+/// A run of `{runs: [NAME, ...], records: SET}`, by the names of its records: its scenario
+/// NAME.yaml and its curves (curve_files).
+ValidationCase read_run(const CasePlace& place, const CaseDefaults& defaults,
+                        std::set<std::string>& seen) {
+  Map map = place.at.as_map();
+  const Value records = map.require("records"), run = *place.run;
+  map.require("runs");
+  const std::filesystem::path folder = (place.at.folder() / records.as_string()).lexically_normal();
   if (!is_input_folder(folder)) {
     records.fail(fmt::format("no set of records and no folder \"{}\"", folder.string()),
                  "tests/validation/record_set.py packs one");
   }
-  const std::vector<Value> runs = value.as_map().require("runs").as_list();
-  if (runs.empty()) value.as_map().require("runs").fail("expected the names of some runs");
-  std::vector<ValidationCase> cases;
-  for (const Value& run : runs) {
-    Map map = value.as_map();
-    map.require("records");
-    map.require("runs");
-    ValidationCase& one = cases.emplace_back();
-    one.name = unique(run, seen);
-    one.recorded_at = run;
-    one.scenario = folder / (one.name + ".yaml");
-    take_curve(curve_files(run, folder), map, defaults.fits, one);
-    read_rest(map, defaults, one);
-  }
-  return cases;
+  ValidationCase one;
+  one.name = unique(run, seen);
+  one.recorded_at = run;
+  one.scenario = folder / (one.name + ".yaml");
+  take_curve(curve_files(run, folder), map, defaults.fits, one);
+  read_rest(map, defaults, one);
+  return one;
 }
 
 /// `not_predicted: {why: TEXT, cases: [{name, metric, published, why}, ...]}`.
@@ -242,7 +262,7 @@ std::string to_string(Relation relation) {
   return "input";
 }
 
-CaseFile read_case_file(const std::filesystem::path& file) {
+CaseFile read_case_file(const std::filesystem::path& file, const CaseChoice& choice) {
   const auto document = Document::load(file);
   Map root = document->root().as_map();
   CaseFile result;
@@ -251,20 +271,27 @@ CaseFile read_case_file(const std::filesystem::path& file) {
   result.calibrated = root.string_or("calibrated", "");
   result.relation = read_relation(root);
   result.takes_long = root.bool_or("takes_long", result.takes_long);
+  const Value cases = root.require("cases");
+  std::vector<CasePlace> places = places_of(cases);
+  if (result.takes_long && !choice.takes_long) {
+    result.left_out = places.size();
+    return result;
+  }
+  if (choice.recorded && places.size() > *choice.recorded &&
+      std::ranges::any_of(places, &CasePlace::is_recorded)) {
+    std::vector<CasePlace> kept = spread(places, *choice.recorded);
+    result.left_out = places.size() - kept.size();
+    places = std::move(kept);
+  }
   const CaseDefaults defaults{.group = root.string_or("group", file.stem().string()),
                               .metrics = read_metrics(root),
                               .fits = read_fits(root)};
-  const Value cases = root.require("cases");
   std::set<std::string> seen;
-  for (const Value& value : cases.as_list()) {
-    if (!value.as_map().has("runs")) {
-      result.cases.push_back(read_case(value, defaults, seen));
-      continue;
-    }
-    for (ValidationCase& one : read_runs(value, defaults, seen))
-      result.cases.push_back(std::move(one));
+  for (const CasePlace& place : places) {
+    result.cases.push_back(place.run ? read_run(place, defaults, seen)
+                                     : read_case(place.at, defaults, seen));
   }
-  if (std::ranges::none_of(result.cases, &ValidationCase::held_out))
+  if (std::ranges::none_of(result.cases, &ValidationCase::held_out) && result.left_out == 0)
     cases.fail("expected at least one case that is not an input");
   if (const auto others = root.optional("not_predicted")) {
     result.not_predicted = read_not_predicted(*others);
@@ -292,24 +319,6 @@ std::vector<CaseFile> only_metrics(std::vector<CaseFile> files,
                                  fmt::join(known, ", ")));
   }
   std::erase_if(files, [](const CaseFile& file) { return file.cases.empty(); });
-  return files;
-}
-
-std::vector<CaseFile> sampled(std::vector<CaseFile> files, std::size_t most) {
-  for (CaseFile& file : files) {
-    if (file.takes_long) {
-      file.left_out = file.cases.size();
-      file.cases.clear();
-      continue;
-    }
-    const std::size_t step = (file.cases.size() + most - 1) / most;
-    if (step < 2 || !is_of_records(file)) continue;
-    std::vector<ValidationCase> kept;
-    for (std::size_t i = 0; i < file.cases.size(); i += step)
-      kept.push_back(std::move(file.cases[i]));
-    file.left_out = file.cases.size() - kept.size();
-    file.cases = std::move(kept);
-  }
   return files;
 }
 

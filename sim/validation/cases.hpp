@@ -80,12 +80,20 @@ struct CaseFile {
   Relation relation = Relation::never_seen;
   bool takes_long = false;     ///< it is played where its name or file is given, and only there
   NotPredicted not_predicted;  ///< without cases: nothing
-  std::size_t left_out = 0;    ///< cases that sampled() dropped
+  std::size_t left_out = 0;    ///< cases that a CaseChoice left out
+};
+
+/// Which cases of a file are read.
+struct CaseChoice {
+  /// Of a file with recorded runs, every second, third ... case, so that as many are read at most;
+  /// nothing: all.
+  std::optional<std::size_t> recorded = {};
+  bool takes_long = true;  ///< those of a file that takes long, too
 };
 
 /// Reads a file of cases and the recorded runs that it names. InputError or MissingError at the
 /// place.
-CaseFile read_case_file(const std::filesystem::path& file);
+CaseFile read_case_file(const std::filesystem::path& file, const CaseChoice& choice = {});
 
 /// What a set is called: its folder for a cases.yaml, else the file without its ending.
 std::string set_name(const std::filesystem::path& file);
@@ -104,9 +112,5 @@ std::vector<std::filesystem::path> shipped_case_files();
 /// for no metrics. InputError for a metric that no case has.
 std::vector<CaseFile> only_metrics(std::vector<CaseFile> files,
                                    const std::vector<std::string>& metrics);
-
-/// For a scoreboard of all sets: of each file of recorded runs with more than `most` cases every
-/// second, third ... one, so that as many are left; of a file that takes long none.
-std::vector<CaseFile> sampled(std::vector<CaseFile> files, std::size_t most);
 
 }  // namespace rehearse::inline validation

@@ -31,11 +31,12 @@ void count_all_updates(Prediction& prediction) {
 
 std::vector<CaseFile> read_cases(const std::vector<std::filesystem::path>& sets,
                                  const std::vector<std::string>& metrics) {
+  const CaseChoice choice =
+      sets.empty() ? CaseChoice{.recorded = kMostOfASet, .takes_long = false} : CaseChoice{};
   std::vector<CaseFile> cases;
   for (const auto& file : sets.empty() ? shipped_case_files() : case_files(sets))
-    cases.push_back(is_runs_file(file) ? read_runs_file(file) : read_case_file(file));
-  cases = only_metrics(std::move(cases), metrics);
-  return sets.empty() ? sampled(std::move(cases), kMostOfASet) : cases;
+    cases.push_back(is_runs_file(file) ? read_runs_file(file) : read_case_file(file, choice));
+  return only_metrics(std::move(cases), metrics);
 }
 
 std::string simulated_report(const ValidationCase& one) {

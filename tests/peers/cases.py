@@ -28,6 +28,7 @@ def row_of(one):
         "pp": number(text, "pipeline_parallel"), "sp": "sequence_parallel: true" in text,
         "full": "activation_checkpointing={units: [layers.*]}" in text,
     }
+    row["node_gbps"] = 25 * number(text, "cluster.nics", 8)  # GB/s between nodes: NICs of 200 Gbit/s
     row["gpus"] = 8 * row["nodes"]
     row["dp"] = row["gpus"] // (row["tp"] * row["pp"])
     row["micro_batches"] = row["batch"] // (row["dp"] * row["micro"])

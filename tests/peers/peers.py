@@ -1,4 +1,4 @@
-"""What public tools say of a row: seconds of a step, and bytes of a GPU's memory where they tell them.
+"""What public tools say of a row: seconds of a step.
 
 Each takes the folder of its checkout. What a tool asks for and a row does not say is its own default.
 """
@@ -25,15 +25,17 @@ class LlmAnalysis:
         model = self.config.ModelConfig(
             name="row", num_layers=row["layers"], n_head=row["heads"], hidden_dim=row["hidden"], vocab_size=row["vocab"],
             max_seq_len=row["sequence"], ffn_embed_dim=row["ffn"])
+        gpu = self.config.get_gpu_config_by_name("a100-sxm-80gb")
+        gpu.inter_node_bandwidth_in_GB_per_sec = row["node_gbps"]
         told = self.analysis.LLMAnalysis(
-            model, self.config.get_gpu_config_by_name("a100-sxm-80gb"), self.config.get_dtype_config_by_name("w16a16e16"),
+            model, gpu, self.config.get_dtype_config_by_name("w16a16e16"),
             self.config.ParallelismConfig(
                 tp_size=row["tp"], pp_size=row["pp"], dp_size=row["dp"], sp_size=row["tp"] if row["sp"] else 1),
             flops_efficiency=0.5).training(
             batch_size_per_gpu=row["micro"], gradient_accumulation_steps=row["micro_batches"], global_batch_size=row["batch"],
             seq_len=row["sequence"], total_num_tokens=row["batch"] * row["sequence"],
             activation_recomputation=self.analysis.ActivationRecomputation(4 if row["full"] else 0), flash_attn=False)
-        return told["latency_per_iter"], None
+        return told["latency_per_iter"]
 
 
 class Calculon:
@@ -48,6 +50,7 @@ class Calculon:
         self.system = json.loads((pathlib.Path(folder) / "systems/a100_80g.json").read_text())
 
     def __call__(self, row):
+        self.system["networks"][1]["bandwidth"] = row["node_gbps"] / 8
         system = self.calculon.System(self.system)
         model = self.Llm(self.Llm.Application({
             "name": "row", "hidden": row["hidden"], "feedforward": row["ffn"], "seq_size": row["sequence"],
@@ -61,7 +64,7 @@ class Calculon:
             "data_par_overlap": False, "weight_offload": False, "activations_offload": False, "optimizer_offload": False,
             "training": True}))
         model.run(system)
-        return model.get_total_time(), model.get_mem_tier1_cap_req()
+        return model.get_total_time()
 
 
 class SimuMax:
@@ -77,10 +80,12 @@ class SimuMax:
         for name in ("low_intra_node", "high_intra_node"):
             switched[name]["bandwidth"]["gbps"] = NVLINK_GBPS
         system["networks"] = {**switched, "inter_node": system["networks"]["inter_node"]}
+        self.system = system
         self.file = pathlib.Path(tempfile.mkdtemp()) / "a100.json"
-        self.file.write_text(json.dumps(system))
 
     def __call__(self, row):
+        self.system["networks"]["inter_node"]["bandwidth"]["gbps"] = row["node_gbps"]
+        self.file.write_text(json.dumps(self.system))
         perf = self.perf_llm.PerfLLM()
         perf.configure(
             strategy_config=self.config.StrategyConfig(
@@ -96,7 +101,7 @@ class SimuMax:
         perf.run_estimate()
         tokens = row["batch"] * row["sequence"] / row["gpus"]
         cost = perf.analysis_cost().data
-        return tokens / cost["throughput_per_accelerator"], None
+        return tokens / cost["throughput_per_accelerator"]
 
 
 PEERS = {"llm-analysis": LlmAnalysis, "calculon": Calculon, "SimuMax": SimuMax}

@@ -1,5 +1,7 @@
 #include "validation/cases.hpp"
 
+#include <fmt/format.h>
+
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 
@@ -15,7 +17,8 @@ namespace {
 const std::string kPublished = "{name: p, scenario: s.yaml, metric: samples_per_s, published: 9}";
 
 /// Reads a file of these cases, beside a recorded run.
-CaseFile read(const std::string& cases, const std::string& head = "") {
+CaseFile read(const std::string& cases, const std::string& head = "",
+              const CaseChoice& choice = {}) {
   const Scratch folder;
   folder.write("run.json", step_report().dump());
   nlohmann::json ddp = step_report("ddp");
@@ -26,7 +29,7 @@ CaseFile read(const std::string& cases, const std::string& head = "") {
   }
   folder.write("gpu.json", ddp.dump());
   return read_case_file(
-      folder.write("cases.yaml", "source: somewhere\n" + head + "cases:\n" + cases));
+      folder.write("cases.yaml", "source: somewhere\n" + head + "cases:\n" + cases), choice);
 }
 
 std::string error_of(const std::string& cases, const std::string& head = "") {
@@ -50,10 +53,10 @@ std::vector<std::string> metrics_of(const ValidationCase& one) {
   return metrics;
 }
 
-BOOST_AUTO_TEST_CASE(of_a_file_that_takes_long_the_scoreboard_plays_nothing) {
-  const CaseFile file = read("  - " + kPublished + "\n", "takes_long: true\n");
-  BOOST_TEST(file.takes_long);
-  const CaseFile left = sampled({file}, 3).front();
+BOOST_AUTO_TEST_CASE(of_a_file_that_takes_long_a_choice_may_read_nothing) {
+  const std::string head = "takes_long: true\n", cases = "  - " + kPublished + "\n";
+  BOOST_TEST(read(cases, head).takes_long);
+  const CaseFile left = read(cases, head, {.takes_long = false});
   BOOST_TEST(left.cases.empty());
   BOOST_TEST(left.left_out == 1u);
 }
@@ -194,23 +197,22 @@ BOOST_AUTO_TEST_CASE(a_shipped_set_has_the_name_of_its_folder_or_file) {
 }
 
 BOOST_AUTO_TEST_CASE(a_sample_is_spread_evenly_over_a_large_set_of_recorded_runs) {
-  const CaseFile recorded = read("  - {name: r, scenario: s.yaml, recorded: run.json}\n");
-  CaseFile file;
-  for (const char* name : {"a", "b", "c", "d", "e"}) {
-    file.cases.emplace_back().name = name;
-    file.cases.back().recorded_at = recorded.cases.front().recorded_at;
-  }
-  const CaseFile half = sampled({file}, 3).front();
+  std::string five;
+  for (const char* name : {"a", "b", "c", "d", "e"})
+    five += fmt::format("  - {{name: {}, scenario: s.yaml, recorded: run.json}}\n", name);
+  const CaseFile half = read(five, "", {.recorded = 3});
   BOOST_REQUIRE(half.cases.size() == 3u);
   BOOST_TEST(half.cases[1].name == "c");
   BOOST_TEST(half.left_out == 2u);
-  BOOST_TEST(sampled({file}, 5).front().left_out == 0u);
+  BOOST_TEST(read(five, "", {.recorded = 5}).left_out == 0u);
 }
 
-BOOST_AUTO_TEST_CASE(published_cases_are_all_played) {
-  CaseFile file;
-  file.cases.resize(5);
-  BOOST_TEST(sampled({file}, 3).front().cases.size() == 5u);
+BOOST_AUTO_TEST_CASE(published_cases_are_all_read) {
+  std::string five;
+  for (const char* name : {"a", "b", "c", "d", "e"})
+    five += fmt::format("  - {{name: {}, scenario: s.yaml, metric: step_time_s, published: 1}}\n",
+                        name);
+  BOOST_TEST(read(five, "", {.recorded = 3}).cases.size() == 5u);
 }
 
 BOOST_AUTO_TEST_CASE(rows_are_never_seen_where_nobody_says_otherwise) {
