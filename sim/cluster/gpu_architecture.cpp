@@ -11,7 +11,7 @@ namespace {
 constexpr int kMostChannels = 1024;
 
 std::shared_ptr<const Document> architectures() {
-  return Document::load(platforms_folder() / "architectures.yaml");
+  return Document::load(platforms_path("architectures.yaml"));
 }
 
 template <class Kind>
@@ -65,10 +65,16 @@ GpuLinks read_links(const Value& value) {
 
 GpuArchitecture named(Map& all, const std::string& name);
 
-/// Reads a map that may be like one of `known`, which are of `all`.
-GpuArchitecture read_described(Map map, Map& all, const std::vector<std::string>& known) {
+/// Reads a map that may be like one of `all`: of its first `known`.
+GpuArchitecture read_described(Map map, Map& all, std::size_t known) {
   GpuArchitecture read;
-  if (const auto like = map.optional("like")) read = named(all, like->as_choice(known));
+  if (const auto like = map.optional("like")) {
+    const std::vector<std::string> names = all.keys();
+    const std::string chosen = like->as_choice(names);
+    if (std::ranges::find(names, chosen) - names.begin() >= static_cast<std::ptrdiff_t>(known))
+      like->fail("it stands behind what is like it", "name one that stands before it");
+    read = named(all, chosen);
+  }
   if (const auto links = map.optional("links")) read.links = read_links(*links);
   if (const auto nccl = map.optional("nccl")) read_nccl(*nccl, read);
   if (const auto size = map.optional("cublas_workspace")) read.cublas_workspace = size->as_bytes();
@@ -79,15 +85,15 @@ GpuArchitecture read_described(Map map, Map& all, const std::vector<std::string>
   read_flag(map, "block_formats", read.block_formats);
   read_count(map, "fp8_copies", read.fp8_copies, 1, 2);
   read_share(map, "shares_hold_from", read.shares_hold_from);
-  map.optional("source");
+  if (const auto source = map.optional("source")) source->as_string();
   map.finish();
   return read;
 }
 
 /// It may be like those that stand before it, of which the first has every key itself.
 GpuArchitecture named(Map& all, const std::string& name) {
-  std::vector<std::string> before = all.keys();
-  before.erase(std::ranges::find(before, name), before.end());
+  const std::vector<std::string> names = all.keys();
+  const auto before = static_cast<std::size_t>(std::ranges::find(names, name) - names.begin());
   GpuArchitecture read = read_described(all.require(name).as_map(), all, before);
   read.name = name;
   return read;
@@ -102,7 +108,7 @@ std::shared_ptr<const GpuArchitecture> read_gpu_architecture(const Value& value)
     return std::make_shared<GpuArchitecture>(named(all, value.as_choice(all.keys())));
   Map map = value.as_map();
   map.require("like");
-  return std::make_shared<GpuArchitecture>(read_described(std::move(map), all, all.keys()));
+  return std::make_shared<GpuArchitecture>(read_described(std::move(map), all, all.keys().size()));
 }
 
 std::vector<std::string> architecture_kinds() { return architectures()->root().as_map().keys(); }

@@ -152,7 +152,7 @@ std::vector<KeySection> scenario_keys() {
         {"names", "map", "-", "Fields of other names."},
         {"names.NAME", "text", "-", "This family's name of that one's field."},
         {"defaults", "map", "-", "What config.json leaves out."},
-        {"defaults.NAME", "number >= 0 or true or false or text", "-", "That one's field's value."},
+        {"defaults.NAME", "integer >= 1 or true or false", "-", "That one's field's value."},
         {"required", "map", "-", "Fields of which one value alone is the same network."},
         {"required.NAME", "true or false", "-", "This value."},
         {"ignored", "list of text", "-", "Fields that change no shape."},

@@ -16,7 +16,7 @@ namespace {
 using Factors = std::map<std::string, double>;
 
 Factors read_factors() {
-  const auto document = Document::load(platforms_folder() / "intervals.yaml");
+  const auto document = Document::load(platforms_path("intervals.yaml"));
   Map groups = document->root().as_map().require("groups").as_map();
   Factors factors;
   for (const std::string& name : groups.keys())

@@ -81,17 +81,24 @@ void check_idle_ends(const Value& model, const Scenario& scenario) {
           "precision: fp8, or leave the key out");
 }
 
-/// Weights that are kept in 8 bits multiply in them.
-void check_kept_narrow(const Value& model, const Scenario& scenario) {
+}  // namespace
+
+void check_kept_narrow(const Value& strategy, const Scenario& scenario) {
   const auto* layout = layout_in(scenario.strategy);
   const Zero1* zero = layout != nullptr ? zero_in(*layout) : nullptr;
   if (zero == nullptr || !zero->ddp.fp8_param_gather) return;
   const Precision precision = scenario.precision;
   if (precision == Precision::fp8 || precision == Precision::mxfp8) return;
-  model.fail(fmt::format("fp8_param_gather keeps weights in 8 bits; under {} none multiply in them",
-                         to_string(precision)),
-             "precision: fp8, or leave fp8_param_gather out");
+  strategy.as_map()
+      .require("zero")
+      .as_map()
+      .at_key("fp8_param_gather")
+      .fail(fmt::format("it keeps weights in 8 bits, and under {} none multiply in them",
+                        to_string(precision)),
+            "model.precision: fp8, or remove it");
 }
+
+namespace {
 
 void check_float8(const Value& model, const Scenario& scenario) {
   if (scenario.model.float8 == Float8::none) return;
@@ -115,7 +122,6 @@ void check_float8(const Value& model, const Scenario& scenario) {
 
 void check_narrow(const Value& model, const Scenario& scenario) {
   check_idle_ends(model, scenario);
-  check_kept_narrow(model, scenario);
   check_float8(model, scenario);
   if (!is_narrow(scenario.precision)) return;
   const Value value = model.as_map().at_key("precision");

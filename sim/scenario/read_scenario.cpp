@@ -145,6 +145,7 @@ void ScenarioReader::read_strategy_section() {
                             has_framework_);
   check_parts(has_strategy_ && has_cluster_,
               [&] { check_strategy_section(*strategy_, choice_, scenario_); });
+  check_parts(has_strategy_ && has_model_, [&] { check_kept_narrow(*strategy_, scenario_); });
 }
 
 void ScenarioReader::read_training() {
@@ -211,8 +212,6 @@ void ScenarioReader::read_rest() {
 
 /// Completes the scenario of a file without mistakes.
 void ScenarioReader::complete() {
-  // Intervals are as wide as it says, so that it is among the files that the scenario stands for.
-  Document::load(platforms_folder() / "intervals.yaml");
   scenario_.framework = framework_->choice();
   scenario_.cost_sources = find_cost_sources(scenario_, choice_, library_);
   balance_stages(*strategy_, scenario_);
@@ -226,6 +225,10 @@ void ScenarioReader::complete() {
 }
 
 Scenario ScenarioReader::read() {
+  // What each scenario rests on is among the files that it stands for, in one order: intervals are
+  // as wide as the one says, and a GPU that nobody describes is of a generation of the other.
+  for (const char* file : {"architectures.yaml", "intervals.yaml"})
+    Document::load(platforms_path(file));
   check_kind(root_, FileKind::scenario);
   const std::size_t before = Mistakes::current() == nullptr ? 0 : Mistakes::current()->events();
   scenario_.file = document_.name();

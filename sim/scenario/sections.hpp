@@ -68,6 +68,8 @@ void apply_grad_scaler(Scenario& scenario);
 
 /// InputError where the precision is FP8's and a GPU or the model has nothing that computes in it.
 void check_narrow(const Value& model, const Scenario& scenario);
+/// InputError where weights are kept in 8 bits that none multiply in.
+void check_kept_narrow(const Value& strategy, const Scenario& scenario);
 /// What is 16-bit in a run and what is not, a line each; nothing of fp32 all through.
 std::vector<std::string> numeric_formats(const Scenario& scenario);
 

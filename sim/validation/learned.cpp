@@ -62,16 +62,32 @@ void read_replays(const CurveFiles& files, LearnedRun& run) {
 void read_forecast(const std::string& shown, Map& map, const FittedModels& fits, LearnedRun& run) {
   const auto fit = map.optional("forecast");
   if (!fit) return;
-  std::vector<std::string> names;
-  for (const auto& [name, model] : fits) names.push_back(name);
+  const std::vector<std::string> names = fits.names();
   if (names.empty()) fit->fail("this file has no fits", "add fits: {NAME: [CURVE, ...]} to it");
   const std::string name = fit->as_choice(names);
   observe(run.real, shown);  // what the forecast knows nothing of is refused
   run.forecast_by = "forecast from " + name;
-  run.model = fits.at(name);
+  run.model = fits.of(name);
 }
 
 }  // namespace
+
+void FittedModels::add(const std::string& name, std::vector<std::filesystem::path> curves) {
+  fits_[name] = {std::move(curves)};
+}
+
+std::vector<std::string> FittedModels::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, fit] : fits_) names.push_back(name);
+  return names;
+}
+
+std::shared_ptr<const ConvergenceModel> FittedModels::of(const std::string& name) const {
+  const Fit& fit = fits_.at(name);
+  if (!fit.model)
+    fit.model = std::make_shared<const ConvergenceModel>(fit_curves(fit.curves).model);
+  return fit.model;
+}
 
 FittedModels read_fits(Map& file) {
   FittedModels models;
@@ -83,7 +99,7 @@ FittedModels read_fits(Map& file) {
     std::vector<std::filesystem::path> files;
     for (const Value& curve : list.as_list()) files.push_back(existing(named_file(curve)));
     if (files.empty()) list.fail("expected the files of some curves");
-    models[name] = std::make_shared<const ConvergenceModel>(fit_curves(files).model);
+    models.add(name, std::move(files));
   }
   map.finish();
   return models;

@@ -38,8 +38,22 @@ struct LearnedRun {
   double trained_error() const { return model ? model->trained_error : 0; }
 };
 
-/// Models that forecasts are made with, by the names that a file of cases gives them.
-using FittedModels = std::map<std::string, std::shared_ptr<const ConvergenceModel>>;
+/// Models that forecasts are made with, by the names that a file of cases gives them. Each is
+/// fitted when it is first asked for: that takes seconds, and a scoreboard asks for few.
+class FittedModels {
+ public:
+  void add(const std::string& name, std::vector<std::filesystem::path> curves);
+  std::vector<std::string> names() const;
+  /// One of names(). InputError where its curves tell of no model.
+  std::shared_ptr<const ConvergenceModel> of(const std::string& name) const;
+
+ private:
+  struct Fit {
+    std::vector<std::filesystem::path> curves;
+    mutable std::shared_ptr<const ConvergenceModel> model{};
+  };
+  std::map<std::string, Fit> fits_;
+};
 
 /// `fits: {3 workers: [CURVE, ...]}` of a file of cases; empty without the key.
 FittedModels read_fits(Map& file);

@@ -65,4 +65,10 @@ fs::path platforms_folder() {
   return data_folder() / "platforms";
 }
 
+fs::path platforms_path(const std::string& name) {
+  const fs::path own = platforms_folder() / name;
+  std::error_code error;
+  return fs::exists(own, error) ? own : data_folder() / "platforms" / name;
+}
+
 }  // namespace rehearse::inline base

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 namespace rehearse::inline base {
 
@@ -18,6 +19,10 @@ std::filesystem::path data_folder();
 /// The folder with GPUs, clusters, frameworks, families of models and measured profiles: what the
 /// environment's REHEARSE_PLATFORMS names, else `platforms` in data_folder().
 std::filesystem::path platforms_folder();
+
+/// A file or folder of platforms_folder(), or where that has none, of `platforms` in data_folder():
+/// who keeps GPUs of his own need not keep what they rest on.
+std::filesystem::path platforms_path(const std::string& name);
 
 /// Where the library was installed, for programs of others that link it: `rehearse.hpp` tells it.
 /// Returns true, so that it can initialise a variable.

@@ -10,7 +10,7 @@ namespace {
 
 std::vector<std::filesystem::path> family_files() {
   std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(platforms_folder() / "models"))
+  for (const auto& entry : std::filesystem::directory_iterator(platforms_path("models")))
     if (entry.path().extension() == ".yaml") files.push_back(entry.path());
   std::ranges::sort(files);
   return files;
@@ -40,7 +40,7 @@ DerivedFamily read_derived_family(const Value& value, const std::vector<std::str
   });
   if (const std::optional<Value> ignored = map.optional("ignored"))
     for (const Value& one : ignored->as_list()) family.ignored.push_back(one.as_string());
-  map.optional("source");
+  if (const std::optional<Value> source = map.optional("source")) source->as_string();
   map.finish();
   return family;
 }

@@ -70,7 +70,11 @@ BOOST_AUTO_TEST_CASE(what_points_of_a_sweep_say_alike_stands_once) {
   Json document = study();
   for (int point = 2; point <= 12; ++point)
     document["points"].push_back(
-        {{"point", point}, {"report", {{"lines", {line, "short"}}, {"inner", {{"line", line}}}}}});
+        {{"point", point},
+         {"vary", {{"nodes", point}}},
+         {"exit_code", 0},
+         {"error", nullptr},
+         {"report", {{"lines", {line, "short"}}, {"inner", {{"line", line}}}}}});
   const std::string page = to_html(document);
   BOOST_TEST(count(page, line) == 1u);
   const Json shared = Json::parse(data_of(page, "extras")).at("shared");

@@ -95,7 +95,9 @@ class Corpus {
     if (file.starts_with("--set")) return "";
     const fs::path path(file);
     const std::string folder = path.parent_path().filename();
-    if (path.filename() == "gpus.yaml") return "gpu.";
+    if (path.filename() == "gpus.yaml") return "cluster.node.gpu.";
+    if (path.filename() == "architectures.yaml") return "cluster.node.gpu.architecture.";
+    if (folder == "models") return "model.family.";
     if (folder == "clusters") return "cluster.";
     if (folder == "kernels") return std::nullopt;  // of platforms/kernels/fit, told in its README
     if (folder == "frameworks") return std::nullopt;  // told in their README
@@ -149,10 +151,10 @@ const std::map<std::string, KeyLog::Use>& asked() {
       const auto kind = Corpus::kind_of(at.first);
       if (!kind) continue;
       std::string path = std::regex_replace(at.second, std::regex(R"(\.\d+(?=\.|$))"), "[]");
-      if (*kind == "gpu." || *kind == "cluster.") {  // files of several, by their names
+      if (kind->starts_with("cluster.") || *kind == "model.family.") {  // of several, by names
         const std::size_t dot = path.find('.');
         if (dot == std::string::npos) continue;
-        path = (*kind == "gpu." ? "cluster.node.gpu." : "cluster.") + path.substr(dot + 1);
+        path = *kind + path.substr(dot + 1);
       } else {
         path = *kind + path;
       }

@@ -123,6 +123,11 @@ inline std::vector<std::vector<std::string>> more_options() {
        "hidden_size: 64, num_attention_heads: 4, num_key_value_heads: 2, ffn_hidden_size: "
        "128, vocab_size: 100}"},
       {"model={hf: " + (data_folder() / "tests/model/configs/gpt2.json").string() +
+       ", family: {like: gpt2, defaults: {n_inner: 3072, "
+       "tie_word_embeddings: true}, required: {}, source: me}, batch_per_gpu: 1}"},
+      {"model={hf: " + (data_folder() / "tests/model/configs/gpt2.json").string() + ", family: " +
+       (data_folder() / "tests/model/own_family.yml").string() + ", batch_per_gpu: 1}"},
+      {"model={hf: " + (data_folder() / "tests/model/configs/gpt2.json").string() +
            ", batch_per_gpu: 1}",
        "train={tokens: 1Mi, global_batch: {tokens: 8Ki}}"},
       {built_in + "}", "train={global_batch: {sequences: 64}}"},

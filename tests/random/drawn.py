@@ -193,10 +193,11 @@ class Scenario:
         else:
             node["pcie"] = form["rate"](self.rates["pcie"])
             node["pcie_peer_to_peer"] = self.inner == "pcie"
-        if self.host != 1:
-            node["host_bandwidth"] = form["rate"](100 * self.host)
+            # Its default goes by PCIe's generation.
             if self.inner == "staged":
                 node["staged_rate"] = form["rate"](21 * self.host)
+        if self.host != 1:
+            node["host_bandwidth"] = form["rate"](100 * self.host)
         fabric = {"star": {}}
         if self.fabric != "star":
             fabric = {self.fabric: self.fabric_shape(form)}
