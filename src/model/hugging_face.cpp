@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "base/error.hpp"
+#include "config/mistakes.hpp"
 #include "model/hugging_face_config.hpp"
 
 namespace rehearse::inline model {
@@ -155,7 +156,9 @@ TransformerShape read_as(HuggingFaceConfig& config, const std::string& name, con
 /// As the family that `derived` is like, under its own name.
 TransformerShape read_derived(HuggingFaceConfig& config, const std::string& name,
                               const Value& derived) {
+  const SoundPart part;
   DerivedFamily family = read_derived_family(derived, hugging_face_families());
+  part.check();
   const std::string like = family.like;
   config.read_like(std::move(family));
   TransformerShape shape = read_as(config, like, derived);
