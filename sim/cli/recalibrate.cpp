@@ -17,7 +17,7 @@ namespace rehearse::inline cli {
 namespace {
 
 const std::string kSpeed = "cluster.speed";
-/// What 90 % of a normal distribution lie within, in standard deviations.
+/// So many standard deviations hold 90 % of a normal distribution.
 constexpr double kNinety = 1.6449;
 
 /// Seconds of a case's step; 0: it measured none.

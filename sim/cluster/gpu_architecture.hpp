@@ -9,7 +9,7 @@
 
 namespace rehearse::inline cluster {
 
-/// What NCCL does on a generation of GPUs; rates are shares of what a GPU's port gives.
+/// NCCL's times on a generation of GPUs; rates are shares of what a GPU's port gives.
 struct NcclGeneration {
   Seconds launch;  ///< before the first step
   Seconds step;    ///< of LL through an edge inside, its link's usual latency included

@@ -160,9 +160,9 @@ void read_price(const Value& value, Node& node) {
   map.finish();
 }
 
-/// Of a card beside one of its architecture, how fast its clocks are under lasting load, by the
-/// board power for each FLOP/s of the peak. Between the cube root (voltage follows the clock) and
-/// the power itself (the voltage is at its least): A10s beside A40s, which no file of kernels saw.
+/// A card's clocks under lasting load over a relative's of its architecture, by the board power for
+/// each FLOP/s of the peak. Theory has exponents from 1/3 (voltage follows the clock) to 1 (voltage
+/// is at its least); 1/2 was chosen with five published steps of A10s in view.
 double clock_share(const Gpu& gpu, const Gpu& relative) {
   if (gpu.architecture->name != relative.architecture->name || !gpu.tdp || !relative.tdp) return 1;
   const auto power = [](const Gpu& one) {
@@ -191,7 +191,7 @@ void carry_power(Gpu& gpu) {
   gpu.curves = std::move(curves);
 }
 
-/// What lasting load was measured to leave of a relative's products on this card.
+/// Takes the share of a relative's products that lasting load was measured to leave on this card.
 void sustain(const Value& share, Gpu& gpu) {
   if (!gpu.curves)
     share.fail("no relative's kernels are taken", "name the relative by `kernels`, or remove it");

@@ -3,9 +3,10 @@
 #include "base/quantity.hpp"
 #include "cluster/cluster.hpp"
 
-// Those of a generation of GPUs are in platforms/architectures.yaml. Constants of NCCL's times,
-// fitted to open curves (tests/data/collectives, fitted and scored by tests/collective/fit.py; its
-// README has the errors). All are of nccl-tests, one process a GPU or threads of one, warm.
+// Constants of NCCL's times that all generations of GPUs share; platforms/architectures.yaml has
+// each one's own. They are fitted to open curves (tests/data/collectives) by
+// tests/collective/fit.py; its README has the errors. All are of nccl-tests, one process a GPU or
+// threads of one, warm.
 
 namespace rehearse::nccl {
 

@@ -170,7 +170,7 @@ struct UnitCost {
   Bytes workspace;  ///< live only while the unit computes
   /// Of a unit that exchanges (Unit::exchanges): its passes between its exchanges.
   PassSegments forward_segments{}, backward_segments{};
-  /// Of `forward_launch`, what the host launches once it knows how many tokens its experts get.
+  /// The part of `forward_launch` that waits until the host knows how many tokens experts get.
   Seconds awaited_launch{0};
 };
 

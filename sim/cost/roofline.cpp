@@ -48,7 +48,7 @@ AttentionSize attention_size(const Operator& op, double batch) {
           op.heads.dropout};
 }
 
-/// Of chunked scans in Triton, FLOP/s of a multiprocessor. Nemotron 3 Nano's takes 369 us forward
+/// A multiprocessor's FLOP/s in chunked scans of Triton. Nemotron 3 Nano's takes 369 us forward
 /// on a Blackwell (NVIDIA/Megatron-LM#5829, taken as 8,192 tokens): 0.55 TFLOP/s on each of 148. On
 /// an H200 its chunks' outputs alone take 0.45 ns for a token and head (tile-ai/TileOPs#1608).
 constexpr FlopsPerSecond kScan{0.55e12};

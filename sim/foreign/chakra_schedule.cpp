@@ -44,8 +44,8 @@ std::string name_of(std::int64_t collective) {
   return found == kNames.end() ? fmt::format("collective {}", collective) : found->second;
 }
 
-/// What the first member of a group of two sends to the second one; null: something else. Both have
-/// a group's messages in one order, which numbers them.
+/// A message from the first member of a group of two to the second one; null: something else. Both
+/// have a group's messages in one order, which numbers them.
 constexpr std::size_t kMostMessages = 4096;
 const Collective* as_message(const Op& op) {
   const auto* collective = std::get_if<Collective>(&op.work);

@@ -34,7 +34,7 @@ std::string line_of(std::string line, const PreparedPlan& prepared, std::size_t 
   return line;
 }
 
-/// Whose file it is that launches a training of a framework.
+/// A training of a framework is launched by a file of this format.
 const std::map<std::string, std::string>& exports() {
   static const std::map<std::string, std::string> formats = {{"torch", "accelerate"},
                                                              {"megatron", "megatron"},

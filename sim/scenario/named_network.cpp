@@ -153,7 +153,7 @@ void read_wide_blocks(Map& map, ModelShape& shape) {
     if (const auto value = map.optional(key)) *blocks = value->as_integer(0, kMost);
 }
 
-/// Of what the precision keeps in 32 bits, and trains.
+/// Embeddings in 16 bits suit what the precision keeps in 32, and trains.
 void read_embedding_type(Map& map, ModelShape& shape) {
   const auto value = map.optional("embedding_dtype");
   if (!value) return;

@@ -58,7 +58,7 @@ void hold_narrow_weights(ProgramBuilder& builder) {
                                                                   : "weights in 8 bits")));
 }
 
-/// Of a unit's parameters, those that are kept as the precision says: all but those in 8 bits.
+/// The share of a unit's parameters that are kept as the precision says: all but those in 8 bits.
 double wide_share(const Unit& unit) {
   double narrow = 0;
   for (const Operator& op : unit.operators) narrow += op.narrows ? op.parameter_elements : 0;

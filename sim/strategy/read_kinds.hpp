@@ -19,7 +19,7 @@ Enum read_choice(Map& map, const std::string& key, Enum fallback, const Choices<
 }
 
 inline int count_or(Map& map, const std::string& key, int fallback, std::int64_t low,
-                      std::int64_t high) {
+                    std::int64_t high) {
   return static_cast<int>(map.integer_or(key, fallback, low, high));
 }
 

@@ -44,7 +44,7 @@ struct Ddp {
   std::optional<bool> grad_reduce_in_fp32{};
   /// Each bucket's gradients are read for their norm before they are reduced.
   bool check_for_nan_in_grad = true;
-  /// Of weights that multiply in 8 bits nothing wider is kept, and FP8 is what is gathered
+  /// Weights that multiply in 8 bits are kept in nothing wider, and FP8 is what is gathered
   /// (Megatron-LM's --fp8-param-gather; MXFP8 is gathered in 16 bits all the same).
   bool fp8_param_gather = false;
   /// PyTorch's Reducer in a layout, with the options above these.
@@ -84,7 +84,7 @@ struct Fsdp {
   /// false: PEFT's wrap policy and DeepSpeed's gradients, of what is trained.
   bool flat_gradients = true;
   /// Checkpoints stand around the units, and run by use_reentrant=True (transformers before 5).
-  /// What such a unit detaches, and its gradient, go with the hooks on what is frozen: at
+  /// The input that such a unit detaches, and its gradient, go with hooks on frozen tensors: at
   /// backward's end (torch/distributed/fsdp/_runtime_utils.py:
   /// _register_post_backward_reshard_only_hook).
   bool reentrant_checkpoints = false;

@@ -173,7 +173,7 @@ ValidationCase read_case(const Value& value, const CaseDefaults& defaults,
   return one;
 }
 
-/// Where a case stands: in the list itself, or in a list of runs there.
+/// The place of a case: in the list itself, or in a list of runs there.
 struct CasePlace {
   Value at;
   std::optional<Value> run = {};

@@ -63,7 +63,7 @@ struct NotPredicted {
   std::vector<Case> cases;
 };
 
-/// What the model's constants and the intervals' factors know of a set's rows.
+/// How well the model's constants and the intervals' factors know a set's rows.
 enum class Relation {
   never_seen,  ///< nothing was chosen by them
   left_out,    ///< errors were looked at, and intervals fitted with each source left out; no more
@@ -83,7 +83,7 @@ struct CaseFile {
   std::size_t left_out = 0;    ///< cases that a CaseChoice left out
 };
 
-/// Which cases of a file are read.
+/// The choice of cases that are read of a file.
 struct CaseChoice {
   /// Of a file with recorded runs, every second, third ... case, so that as many are read at most;
   /// nothing: all.

@@ -41,7 +41,7 @@ struct ComparedMetric {
   std::optional<bool> inside() const;
 };
 
-/// What a scoreboard sums cases up by.
+/// A scoreboard sums cases up by these.
 struct Facets {
   std::string gpu;        ///< "A100"; "CPUs" where no rank has a GPU that is known by name
   std::string framework;  ///< "Megatron-LM"

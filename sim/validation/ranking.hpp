@@ -21,7 +21,7 @@ struct RankingSummary {
   std::size_t pairs = 0, right_pairs = 0;
 };
 
-/// What two measured times must differ by to be told apart: 5 %.
+/// Two measured times are told apart where they differ by this: 5 %.
 inline constexpr double kClear = 0.05;
 
 /// In the order of their first case; sets of two rivals and more.

@@ -44,10 +44,10 @@ class RunRow {
 /// The rows of a table in their order. InputError for columns or rows that are none.
 std::vector<RunRow> read_run_rows(const std::filesystem::path& file);
 
-/// What the columns change in a scenario, as `--set` has it.
+/// The changes that columns make in a scenario, as `--set` has them.
 std::vector<std::string> overrides_of(const RunRow& row);
 
-/// Which key of a report a run's peak of memory is, and the bytes of its unit.
+/// The key of a report that a run's peak of memory is, and the bytes of its unit.
 std::string memory_metric(const RunRow& row);
 double memory_unit(const RunRow& row);
 

@@ -13,7 +13,7 @@
 namespace rehearse::inline validation {
 namespace {
 
-/// Where cases begin that name no scenario of their own.
+/// Cases that name no scenario of their own begin here.
 std::filesystem::path usual_scenario(const RunRow& row) {
   // A plain feed-forward layer is four times as wide as the model; a gated one is not.
   const auto hidden = row.whole("hidden"), inner = row.whole("ffn");
@@ -27,7 +27,7 @@ std::filesystem::path scenario_of(const RunRow& row) {
   return own.empty() ? usual_scenario(row) : (row.folder() / own).lexically_normal();
 }
 
-/// What was measured of a run.
+/// The measured figures of a run.
 std::vector<Measurement> measured(const RunRow& row) {
   std::vector<Measurement> all;
   const auto gpus = row.number("gpus"), batch = row.number("global_batch"),

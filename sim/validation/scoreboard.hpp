@@ -28,7 +28,7 @@ struct ScoreTable {
 };
 inline constexpr std::size_t kLeastCases = 5;
 
-/// What a set's rows are to the model, and how they came out; and the sets of this relation.
+/// The relation of sets to the model's fits, how their rows came out, and which sets these are.
 struct RelationLine {
   Relation relation = Relation::never_seen;
   ScoreLine time = {}, memory = {};

@@ -127,7 +127,7 @@ std::vector<AccuracySummary> accuracy_by_set(Validation validation) {
   return summarize_accuracy(validation);
 }
 
-/// Which sets were played in part.
+/// Names the sets that were played in part.
 std::vector<std::string> samples_words(const Validation& validation) {
   std::vector<std::string> spread, none, lines;
   for (const ComparedFile& compared : validation) {

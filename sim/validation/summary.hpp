@@ -123,7 +123,7 @@ std::vector<AccuracySummary> summarize_accuracy(const Validation& validation);
 /// Of each set with cases that say so.
 std::vector<FitSummary> summarize_fits(const Validation& validation);
 
-/// Of all sets, by what was said: under 5 %, to 50 %, to 95 %, and over it; those with runs.
+/// Rows of all sets by the chance that was said: under 5 %, to 50 %, to 95 %, over it.
 std::vector<FitBin> reliability_of_fits(const Validation& validation);
 
 /// Verdicts that forecasts gave, the likeliest to train first.

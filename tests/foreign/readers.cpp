@@ -186,7 +186,7 @@ BOOST_AUTO_TEST_CASE(other_spellings_of_a_log_are_read) {
                  .step_times.at(0) == 2.0);
   BOOST_TEST(log_of("{\"train_samples_per_second\": 8.0, \"train_steps_per_second\": 0.25}")
                  .step_times.at(0) == 4.0);
-  // What is printed before the first step may be long.
+  // The text before the first step may be long.
   const std::string settings(200'000, '.');
   BOOST_TEST(log_of(settings + "\nelapsed time per iteration (ms): 5 |\n").step_times.size() == 1u);
 }

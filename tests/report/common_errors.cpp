@@ -18,7 +18,7 @@ constexpr double kEnd = 1.6448536269514722;
 /// So many that chance moves a share by a third of a point.
 constexpr std::size_t kTruths = 20'000;
 
-/// What a source moves the logarithm of a step by at its upper end; the lower one is as far.
+/// A source moves the logarithm of a step so far at its upper end; the lower one is as far.
 using Halves = std::map<std::string, double>;
 
 const Halves kSources = {

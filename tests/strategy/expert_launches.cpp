@@ -1,4 +1,4 @@
-// What the host launches of experts once it knows how many tokens they get.
+// The host launches experts once it knows how many tokens they get.
 #include <boost/test/unit_test.hpp>
 
 #include "strategy/layouts.hpp"
@@ -41,7 +41,7 @@ double step_with(double awaited) {
   return play(schedule, cluster).end.value();
 }
 
-// Of a second: the tokens and what computes on them are long there when the last is launched.
+// In a second micro-batch tokens and their computation are long there when the last is launched.
 BOOST_AUTO_TEST_CASE(each_block_waits_for_launches_that_its_counts_allow) {
   BOOST_CHECK_CLOSE(step_with(2) - step_with(1), kBlocks * 1.0, kPercent);
 }

@@ -308,7 +308,7 @@ BOOST_AUTO_TEST_CASE(a_worker_of_a_parameter_server_holds_no_optimizer_state) {
 }
 
 }  // namespace
-/// Of a rank that trains adapters on eight sequences a step; blocks are checkpointed.
+/// A rank trains adapters on eight sequences a step; blocks are checkpointed.
 Program with_adapters(const Fsdp& fsdp) {
   const Lora lora{.rank = 8, .targets = {"q", "v"}};
   Toy blocks{.model = adapt(transformer_model(llama(), {.sequence = 256}), {.lora = lora}),
