@@ -11,8 +11,6 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "base/quoting.hpp"
-
 namespace rehearse::inline study {
 namespace {
 
@@ -61,9 +59,9 @@ auto guarded(const std::filesystem::path& file, const Work& work) {
                   kForm));
 }
 
-/// The beginning of SQLite's file format (sqlite.org/fileformat2.html, section 1.3).
-struct FileHead {
-  std::array<unsigned char, 100> bytes{};
+/// The first page of a database (sqlite.org/fileformat2.html, sections 1.3 and 2.6).
+struct FirstPage {
+  std::array<unsigned char, 4096> bytes{};
   bool empty = true;
 
   bool is_database() const {
@@ -76,43 +74,40 @@ struct FileHead {
   }
   /// Ours never has one.
   bool has_write_ahead_log() const { return bytes[18] == 2; }
+  /// The schema keeps the text of each statement that made a table.
+  bool has_our_tables() const {
+    constexpr std::array<std::string_view, 3> kTables = {
+        "CREATE TABLE study (", "CREATE TABLE points (", "CREATE TABLE results ("};
+    return std::ranges::all_of(kTables, [&](std::string_view table) {
+      return !std::ranges::search(bytes, table).empty();
+    });
+  }
 };
 
-FileHead head_of(const std::filesystem::path& file) {
-  FileHead head;
+FirstPage first_page_of(const std::filesystem::path& file) {
+  FirstPage page;
   std::ifstream stream(file, std::ios::binary);
-  stream.read(reinterpret_cast<char*>(head.bytes.data()), head.bytes.size());
-  head.empty = stream.gcount() == 0;
-  return head;
+  stream.read(reinterpret_cast<char*>(page.bytes.data()), page.bytes.size());
+  page.empty = stream.gcount() == 0;
+  return page;
 }
 
-constexpr const char* kOurTables =
-    "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN "
-    "('study', 'points', 'results')";
-constexpr int kTables = 3;
-
 /// InputError unless it is not there, empty, or ours. It is not touched: SQLite itself would write
-/// to a file that it only opens (a log that it brings in, a journal that it takes back).
+/// to a file that it only opens (a log that it brings in, a journal that it takes back). Nor does
+/// SQLite read it: until its journal is taken back, a file whose writer was killed is malformed.
 void check_ours(const std::filesystem::path& file) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(file, ignored)) return;
-  const FileHead head = head_of(file);
-  if (head.empty) return;
-  if (!head.is_database()) {
+  const FirstPage page = first_page_of(file);
+  if (page.empty) return;
+  if (!page.is_database()) {
     throw InputError(
         fmt::format("{}: error: not a file of results: file is not a database\nremedy: remove it, "
                     "or give another --output",
                     file.string()));
   }
-  if (head.has_write_ahead_log() || head.user_version() != kForm)
-    fail_as_foreign(file, head.user_version());
-  const std::string uri =
-      "file:" + uri_escaped(std::filesystem::absolute(file).string()) + "?immutable=1";
-  const SQLite::Database untouched(uri, SQLite::OPEN_READONLY | SQLite::OPEN_URI);
-  if (SQLite::Statement count(untouched, kOurTables);
-      !count.executeStep() || count.getColumn(0).getInt() != kTables) {
-    fail_as_foreign(file, head.user_version());
-  }
+  if (page.has_write_ahead_log() || page.user_version() != kForm || !page.has_our_tables())
+    fail_as_foreign(file, page.user_version());
 }
 
 void prepare(SQLite::Database& database) {

@@ -1,7 +1,5 @@
 #include "base/quoting.hpp"
 
-#include <fmt/format.h>
-
 #include <string_view>
 
 namespace rehearse::inline base {
@@ -48,15 +46,6 @@ std::string html_escaped(const std::string& text) {
     }
   }
   return html;
-}
-
-std::string uri_escaped(const std::string& path) {
-  std::string escaped;
-  for (const char c : path) {
-    const bool special = c == '%' || c == '?' || c == '#';
-    escaped += special ? fmt::format("%{:02x}", static_cast<unsigned char>(c)) : std::string(1, c);
-  }
-  return escaped;
 }
 
 }  // namespace rehearse::inline base

@@ -13,7 +13,5 @@ std::string shell_quoted(const std::string& word);
 std::string yaml_quoted(const std::string& text);
 /// Text and attribute values of HTML.
 std::string html_escaped(const std::string& text);
-/// A path inside a `file:` URI.
-std::string uri_escaped(const std::string& path);
 
 }  // namespace rehearse::inline base

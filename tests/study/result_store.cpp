@@ -163,6 +163,27 @@ BOOST_AUTO_TEST_CASE(what_a_full_disk_refuses_is_kept_and_written_once_there_is_
   BOOST_TEST((store.find("k2") == kReport));
 }
 
+// The first page is written first: killed there, the file is shorter than its head says.
+BOOST_AUTO_TEST_CASE(a_writer_that_is_killed_within_a_commit_loses_only_that_commit) {
+  const Scratch scratch;
+  write_shard(scratch / "r", kIdentity, {{"k1", kReport}});
+  const auto size = std::filesystem::file_size(scratch / "r");
+  BOOST_CHECK_THROW(in_child_process([&]() -> std::string {
+                      ResultStore store(scratch / "r");
+                      const std::string large(6000, 'x');
+                      std::signal(SIGXFSZ, SIG_DFL);
+                      const rlimit small{size, RLIM_INFINITY};
+                      setrlimit(RLIMIT_FSIZE, &small);
+                      store.store("k2", {ExitCode::success, large});
+                      return "not killed";
+                    }),
+                    Error);
+  BOOST_TEST(std::filesystem::file_size((scratch / "r").string() + "-journal") > 0);
+  const ResultStore store(scratch / "r");
+  BOOST_TEST((store.find("k1") == kReport));
+  BOOST_TEST(!store.find("k2"));
+}
+
 BOOST_AUTO_TEST_CASE(a_second_process_is_told_who_has_the_lock) {
   const Scratch scratch;
   const FileLock lock(scratch / "lock");
