@@ -18,7 +18,7 @@ constexpr std::uint32_t kLeastTimes = 8, kLeastCut = 2;
 
 /// Replicas that take steps of their own, by less than this apart, all take the slowest one's: they
 /// meet at the end of the step.
-constexpr double kNearlyEven = 1.01;
+constexpr double kNearlyEven = 1.05;
 
 bool even(double a, double b) { return std::abs(a - b) <= kEven * std::max(a, b); }
 

@@ -22,8 +22,17 @@
 namespace rehearse::inline prediction {
 namespace {
 
-/// Ranks from which `auto` folds, and pairs of workers and servers.
-constexpr std::size_t kFoldAbove = 64, kFoldPairsAbove = 128;
+/// Ranks from which `auto` folds, operations of a step on all of them, and pairs of workers and
+/// servers.
+constexpr std::size_t kFoldAbove = 64, kFoldOpsAbove = 1'000'000, kFoldPairsAbove = 128;
+
+/// Whether to play all ranks takes more than seconds.
+bool is_large(const Schedule& schedule) {
+  std::size_t ops = 0;
+  for (const RankSpec& rank : schedule.ranks)
+    ops += schedule.programs[rank.program.index()].ops.size();
+  return schedule.ranks.size() > kFoldAbove || ops > kFoldOpsAbove;
+}
 
 void add_once(std::vector<std::string>& list, const std::string& text) {
   if (std::find(list.begin(), list.end(), text) == list.end()) list.push_back(text);
@@ -278,7 +287,7 @@ Machine machine_of(const Scenario& scenario) {
   if (asked && !scenario.run.stragglers.empty())
     refuse_to_fold(scenario, "stragglers are single ranks");
   if (fold_servers(scenario, machine)) return machine;
-  const bool wanted = asked || (choice == FidelityChoice::automatic && ranks > kFoldAbove);
+  const bool wanted = asked || (choice == FidelityChoice::automatic && is_large(machine.schedule));
   if (!wanted || machine.others || !scenario.run.stragglers.empty()) return machine;
 
   std::string why_not;

@@ -21,8 +21,8 @@
 
 namespace rehearse::inline scenario {
 
-/// How faithfully the network is played; `automatic` folds like ranks above 64 of them where that
-/// is exact, else flow.
+/// How faithfully the network is played; `automatic` folds like ranks of large schedules (above 64
+/// ranks, or a million operations), else flow.
 enum class FidelityChoice { automatic, hop, flow, folded };
 std::string to_string(FidelityChoice choice);
 

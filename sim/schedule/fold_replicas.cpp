@@ -191,7 +191,7 @@ std::size_t put_kept_first(const Schedule& schedule, std::vector<Block>& blocks)
 
 /// Each kept block is the slowest of those that it stands for: every second one.
 void put_slowest_first(const Schedule& schedule, std::vector<Block>& blocks) {
-  for (std::size_t kept = 0; kept < kBlocksKept; ++kept) {
+  for (std::size_t kept = 0; kept < std::min(kBlocksKept, blocks.size()); ++kept) {
     std::size_t slowest = kept;
     for (std::size_t i = kept; i < blocks.size(); i += kBlocksKept)
       if (slowest_rank(schedule, blocks[i]) > slowest_rank(schedule, blocks[slowest])) slowest = i;
@@ -315,9 +315,11 @@ std::optional<Folded> fold_replicas(const Schedule& schedule, const Cluster& clu
     for (Block& block : blocks) put_in_order(schedule, places, block.ranks);
     count = put_kept_first(schedule, blocks);
   }
-  if (blocks.empty() || (blocks.size() <= count && places.per_kept() == 1)) {
+  count = std::min(count, blocks.size());
+  if (blocks.empty() || (blocks.size() == count && each == 1)) {
     why_not = blocks.empty() ? "replicas of the model share nodes unevenly"
-                             : "there are no more than two replicas on nodes of their own";
+                             : "there are no more than two replicas on nodes of their own, and no "
+                               "tensor groups whose GPUs are alike";
     return std::nullopt;
   }
   if (!has_experts(schedule)) put_slowest_first(schedule, blocks);
