@@ -345,9 +345,11 @@ void add_brief_memory(const Report& report, Page& page) {
   std::string kind = to_string(static_cast<MemoryKind>(largest - kinds.begin()));
   std::ranges::replace(kind, '_', ' ');
   const bool known = fit.verdict != MemoryVerdict::unknown;
-  page.wrapped_field("memory", is_in_doubt(report) ? Ink::bad : Ink::plain,
-                     fmt::format("{}{}{}; most of it {} ({})", known ? to_string(fit.verdict) : "",
-                                 known ? ": " : "", details(fit), kind, format(*largest)));
+  page.wrapped_field(
+      "memory", is_in_doubt(report) ? Ink::bad : Ink::plain,
+      fmt::format("{}{}{}; {} {} ({})", known ? to_string(fit.verdict) : "", known ? ": " : "",
+                  details(fit), *largest >= fit.used / 2 ? "most of it" : "largest part:", kind,
+                  format(*largest)));
 }
 
 std::string brief(const Report& report, Page page) {

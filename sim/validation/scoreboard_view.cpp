@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "report/page.hpp"
 #include "validation/cells.hpp"
 #include "validation/scoreboard.hpp"
 #include "validation/tables.hpp"
@@ -13,6 +14,9 @@
 
 namespace rehearse::inline validation {
 namespace {
+
+/// A line of a document has so many columns at most.
+constexpr std::size_t kMarkdownWidth = 100;
 
 std::string share(double value) { return fmt::format("{:.1f} %", 100 * value); }
 
@@ -189,7 +193,8 @@ std::string to_scoreboard_markdown(const Validation& validation) {
   const Scoreboard board = scoreboard_of(validation);
   std::string text;
   for (const Table& table : tables_of(board)) text += table.markdown() + "\n";
-  for (const std::string& line : sentences_of(board, validation)) text += line + "\n";
+  for (const std::string& line : sentences_of(board, validation))
+    text += fmt::format("- {}\n", fmt::join(wrap(line, kMarkdownWidth - 2), "\n  "));
   return text;
 }
 

@@ -272,33 +272,6 @@ BOOST_AUTO_TEST_CASE(profiles_are_named_from_where_they_are_named) {
              (platforms_folder() / "profiles" / "comm" / "p4d_a100.yaml").string());
 }
 
-BOOST_AUTO_TEST_CASE(a_generation_of_ones_own_differs_where_it_says_so) {
-  const Cluster cluster = read(
-      "{nodes: 1, node: {gpus: 2, gpu: {fp32: 1TFLOPs, memory: 8GiB, memory_bandwidth: 20GBps,\n"
-      "  architecture: {like: hopper, sdpa: flash2, nccl: {link: 100GBps}}}}}");
-  const GpuArchitecture own = *first(cluster).gpu.architecture,
-                        hopper = *gpu_architecture("hopper");
-  BOOST_TEST(own.bounds.link.value() == 100e9);
-  BOOST_TEST(!own.sdpa_is_cudnn);
-  BOOST_TEST(hopper.sdpa_is_cudnn);
-  BOOST_TEST(own.bounds.nvls_channels == hopper.bounds.nvls_channels);
-  BOOST_TEST(own.nccl.launch.value() == hopper.nccl.launch.value());
-  BOOST_TEST(own.cublas_workspace.value() == 32.0 * 1024 * 1024);
-}
-
-BOOST_AUTO_TEST_CASE(every_shipped_generation_has_every_value) {
-  for (const std::string& name : architecture_kinds()) {
-    const auto one = gpu_architecture(name);
-    BOOST_TEST(one->name == name);
-    for (const double share :
-         {one->nccl.ll, one->nccl.ll128, one->nccl.simple, one->nccl.nvls, one->nccl.all_to_all,
-          one->bounds.link.value(), one->bounds.ll_cap.value(), one->bounds.ll_cap_beyond.value(),
-          one->cublas_workspace.value()})
-      BOOST_TEST(share > 0, name);
-    BOOST_TEST(one->bounds.max_channels > 0, name);
-  }
-}
-
 BOOST_AUTO_TEST_CASE(fewer_gpus_of_a_node_keep_the_nics_that_were_theirs) {
   // Eight GPUs on four NICs: GPUs 0 and 1 on NIC 0, 2 and 3 on NIC 1.
   const Node whole = first(read("{use: aws_p4d}"));

@@ -115,7 +115,8 @@ def rows_of(document):
     if schema == "rehearse.validation/2":
         cases = [case for file in document["files"] for case in file["cases"]]
         return {str(i): metric for i, metric in enumerate(metric for case in cases for metric in case["metrics"] or [{}])}
-    lists = {"rehearse.explain/1": "more", "rehearse.forecast/1": "strategies", "rehearse.curves/1": "runs"}
+    lists = {"rehearse.explain/1": "more", "rehearse.forecast/1": "strategies", "rehearse.curves/1": "runs",
+             "rehearse.compare/1": "figures"}
     return {str(i): row for i, row in enumerate(document.get(lists.get(schema, ""), []))}
 
 

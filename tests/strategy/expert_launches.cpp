@@ -16,23 +16,10 @@ Layout four_ranks() {
   return layout;
 }
 
-TransformerShape mixture() {
-  TransformerShape t;
-  t.name = "mixture";
-  t.layers = kBlocks;
-  t.hidden = 256;
-  t.heads = t.kv_heads = 8;
-  t.head_width = 32;
-  t.feed_forward = 512;
-  t.vocabulary = 1024;
-  t.experts = Experts{.count = 16, .active = 2, .width = 128, .shared_width = 128};
-  return t;
-}
-
 /// Each block's experts take the host so long.
 double step_with(double awaited) {
   const Cluster cluster = nodes_of(4, 1);
-  Toy toy = share_on(mixture(), four_ranks(), cluster);
+  Toy toy = share_on(mixture(kBlocks), four_ranks(), cluster);
   for (std::size_t i = 0; i < toy.model.units.size(); ++i)
     if (!toy.model.units[i].exchanges.empty())
       toy.costs.units[i].forward_launch = toy.costs.units[i].awaited_launch = Seconds(awaited);

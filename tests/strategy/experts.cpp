@@ -22,19 +22,6 @@ namespace data = boost::unit_test::data;
 constexpr double kTokens = 64, kHidden = 256, kWidth = 128, kExperts = 16, kActive = 2;
 constexpr double kExpert = 3 * kHidden * kWidth;  // elements of its weights
 
-TransformerShape mixture(int layers = 2) {
-  TransformerShape t;
-  t.name = "mixture";
-  t.layers = layers;
-  t.hidden = 256;
-  t.heads = t.kv_heads = 8;
-  t.head_width = 32;
-  t.feed_forward = 512;
-  t.vocabulary = 1024;
-  t.experts = Experts{.count = 16, .active = 2, .width = 128, .shared_width = 128};
-  return t;
-}
-
 Layout experts(int expert, int tensor = 1, int expert_tensor = 1) {
   Layout layout;
   layout.data = Ddp{.algorithm = CollectiveAlgorithm::ring};
@@ -399,7 +386,7 @@ BOOST_AUTO_TEST_CASE(stages_of_experts_fold) {
 }
 
 BOOST_AUTO_TEST_CASE(heads_that_a_sequences_ranks_exchange_fold) {
-  TransformerShape t = mixture();
+  TransformerShape t = mixture(2);
   t.linear = LinearAttention{.key_heads = 8, .key_width = 32, .value_heads = 16, .value_width = 16};
   t.state_space = StateSpace{.heads = 16, .head_width = 16, .state = 16, .groups = 8, .chunk = 16};
   t.parts = {{MixerKind::linear_attention}, {MixerKind::state_space}};

@@ -23,6 +23,20 @@ inline Toy share_on(const TransformerShape& shape, const Layout& layout, const C
   return toy;
 }
 
+/// Blocks with 16 experts, of which a token goes to two, and a shared one.
+inline TransformerShape mixture(int layers) {
+  TransformerShape t;
+  t.name = "mixture";
+  t.layers = layers;
+  t.hidden = 256;
+  t.heads = t.kv_heads = 8;
+  t.head_width = 32;
+  t.feed_forward = 512;
+  t.vocabulary = 1024;
+  t.experts = Experts{.count = 16, .active = 2, .width = 128, .shared_width = 128};
+  return t;
+}
+
 /// The folded schedule has so many ranks, and ends when the whole one does.
 inline void check_folds(const Schedule& whole, const Cluster& cluster, std::size_t ranks) {
   std::string why_not;

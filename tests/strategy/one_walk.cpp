@@ -16,16 +16,9 @@ constexpr double kHidden = 256, kWidth = 128, kExperts = 16;
 constexpr double kExpert = 3 * kHidden * kWidth;  // elements of its weights
 constexpr int kBlocks = 4;
 
-TransformerShape mixture(bool experts = true) {
-  TransformerShape t;
-  t.name = "mixture";
-  t.layers = kBlocks;
-  t.hidden = 256;
-  t.heads = t.kv_heads = 8;
-  t.head_width = 32;
-  t.feed_forward = 512;
-  t.vocabulary = 1024;
-  if (experts) t.experts = Experts{.count = 16, .active = 2, .width = 128, .shared_width = 128};
+TransformerShape dense() {
+  TransformerShape t = mixture(kBlocks);
+  t.experts.reset();
   return t;
 }
 
@@ -40,7 +33,7 @@ Layout layout_of(const Data& data, int expert = 1) {
 }
 
 Schedule schedule_on(const Layout& layout, const Cluster& cluster) {
-  return schedule_of(layout, share_on(mixture(), layout, cluster), cluster);
+  return schedule_of(layout, share_on(mixture(kBlocks), layout, cluster), cluster);
 }
 
 double sum(const std::vector<double>& values) {
@@ -108,7 +101,7 @@ BOOST_AUTO_TEST_CASE(degrees_of_one_are_as_none) {
   for (const auto& [data, strategy] : all) {
     BOOST_TEST_CONTEXT(strategy_name(strategy)) {
       const Layout layout = layout_of(data);
-      const Toy toy = share_on(mixture(false), layout, cluster);
+      const Toy toy = share_on(dense(), layout, cluster);
       const Schedule in_mesh = schedule_of(layout, toy, cluster);
       const Schedule plain = schedule_of(strategy, toy, cluster);
       BOOST_TEST(operations(in_mesh) == operations(plain));
@@ -130,7 +123,7 @@ BOOST_AUTO_TEST_CASE(micro_batches_of_sharded_parameters_take_turns_in_a_pipelin
     layout.schedule = schedule;
     layout.virtual_stages = usual_chunks(schedule);
     layout.micro_batches = 6;
-    Toy toy = share_on(mixture(), layout, cluster);
+    Toy toy = share_on(mixture(kBlocks), layout, cluster);
     for (UnitCost& unit : toy.costs.units)
       for (PassSegments* parts : {&unit.forward_segments, &unit.backward_segments})
         for (Seconds& duration : parts->durations) duration = Seconds(computes);
@@ -157,7 +150,7 @@ BOOST_AUTO_TEST_CASE(groups_that_shard_have_parts_of_experts) {
   const Schedule schedule = schedule_on(layout, cluster);
   const double experts = kBlocks * kExperts / 4 * kExpert * 4;
   const double all =
-      static_cast<double>(share_on(mixture(), layout, cluster).model.parameters()) * 4;
+      static_cast<double>(share_on(mixture(kBlocks), layout, cluster).model.parameters()) * 4;
   constexpr double kMicroBatches = 2, kPasses = 2;
   const auto bytes = [&](const char* group, CollectiveKind kind) {
     return sum(sent(schedule, group, kind));
@@ -210,7 +203,7 @@ BOOST_AUTO_TEST_CASE(zero_3_gathers_among_replicas_of_tensor_ranks) {
       .stage3 = Fsdp::Stage3{
           .prefetch_bucket_size = 0, .max_reuse_distance = 0, .param_persistence_threshold = 0}});
   layout.mesh.tensor = 2;
-  const Toy toy = share_on(mixture(false), layout, cluster);
+  const Toy toy = share_on(dense(), layout, cluster);
   const Schedule schedule = schedule_of(layout, toy, cluster);
   const double own = static_cast<double>(toy.model.parameters()) * 4;
   BOOST_CHECK_CLOSE(sum(sent(schedule, "replicas", CollectiveKind::reduce_scatter)), 2 * own,
@@ -227,7 +220,7 @@ BOOST_AUTO_TEST_CASE(zero_2_reduces_among_replicas_of_tensor_and_expert_ranks) {
     Layout layout =
         layout_of(Zero1{.ddp = {}, .deepspeed = Zero1::Deepspeed{.partitions_gradients = true}}, 4);
     layout.mesh.tensor = tensor;
-    const Toy toy = share_on(mixture(), layout, cluster);
+    const Toy toy = share_on(mixture(kBlocks), layout, cluster);
     const Schedule schedule = schedule_of(layout, toy, cluster);
     const double experts = kBlocks * kExperts / 4 * kExpert * 4;
     const double rest = static_cast<double>(toy.model.parameters()) * 4 - experts;
@@ -252,7 +245,7 @@ BOOST_AUTO_TEST_CASE(hooks_compress_in_every_mesh) {
       layout.mesh.tensor = tensor;
       layout.mesh.pipeline = pipeline;
       layout.runtime = Layout::Runtime::torch;
-      const Toy toy = share_on(mixture(false), layout, cluster);
+      const Toy toy = share_on(dense(), layout, cluster);
       const Schedule schedule = schedule_of(layout, toy, cluster);
       for (const Program& program : schedule.programs) peak_of(program);
       return sum(sent(schedule, "replicas", CollectiveKind::all_reduce));
@@ -279,7 +272,7 @@ BOOST_AUTO_TEST_CASE(asynchronous_tensor_ranks_hide_their_exchanges_under_hsdp) 
     layout.sequence_parallel = true;
     layout.tp_comm_overlap = layout.tensor_async = by_pieces;
     layout.micro_batches = 1;
-    Toy toy = share_on(mixture(false), layout, cluster);
+    Toy toy = share_on(dense(), layout, cluster);
     for (std::size_t u = 0; u < toy.model.units.size(); ++u) {
       Unit& unit = toy.model.units[u];
       UnitCost& cost = toy.costs.units[u];
@@ -311,7 +304,7 @@ BOOST_AUTO_TEST_CASE(tensor_ranks_offload_inputs_of_blocks) {
   const Cluster cluster = nodes_of(1);
   Layout layout = layout_of(Ddp{});
   layout.mesh.tensor = 2;
-  const Toy toy = share_on(mixture(false), layout, cluster);
+  const Toy toy = share_on(dense(), layout, cluster);
   Job job = job_of(toy, cluster);
   job.checkpointed.assign(toy.model.units.size(), false);
   for (std::size_t unit = 1; unit <= kBlocks; ++unit) job.checkpointed[unit] = true;

@@ -26,11 +26,11 @@ function comparePage(both) {
     sidesFigure("A step, by what a rank does", scaled ? "B's step is drawn for as many samples as A's." : "Means of the ranks that compute.", both.step, "s"),
     table("Figures side by side", [
       { title: "figure", value: (row) => row.name },
-      mixedColumn("A", (row) => row.first, (row) => row.key),
-      mixedColumn("B", (row) => row.second, (row) => row.key),
+      mixedColumn("A", (row) => row.first, (row) => row.key, "first"),
+      mixedColumn("B", (row) => row.second, (row) => row.key, "second"),
       { title: "B beside A", format: "number", value: (row) => row.ratio, text: (row) => (isKnown(row.ratio) ? times(row.ratio) : "") },
       { title: "90 % interval", value: (row) => (row.ratio_interval ? `${times(row.ratio_interval[0])} to ${times(row.ratio_interval[1])}` : "") },
-    ], both.figures),
+    ], both.figures, { rowKey: (row) => both.figures.indexOf(row) }),
     paragraph(both.errors === "common" ? "Intervals of times: what both are off by together cancels."
       : "Intervals: as if the errors of one said nothing of those of the other.", "faint"));
   addSection("What differs in the input", both.inputs.length === 0 ? paragraph("Nothing that the reports tell.") : table("Keys that differ, with both values", [

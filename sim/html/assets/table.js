@@ -114,7 +114,7 @@ class DataTable {
         class: [isNumber ? "number" : "", column.words ? "words" : "", column.tone?.(row) ?? ""].join(" ").trim() || undefined,
         "data-title": column.title,
         "data-cell": column.key,
-        "data-format": column.key ? column.format : undefined,
+        "data-format": column.key ? column.formatOf?.(row) ?? column.format : undefined,
       }, this.text(column, row));
     }));
   }
@@ -149,10 +149,10 @@ function rangeColumn(title, ends, format) {
   return { title, format: "number", value: (row) => ends(row)?.[0] ?? null, text: (row) => showRange(ends(row), formatFor(row)) };
 }
 
-/** A column of numbers of several kinds, by the key in whose unit each is. */
-function mixedColumn(title, value, key) {
+/** A column of numbers of several kinds, by the key in whose unit each is; `cell` as a column's `key`. */
+function mixedColumn(title, value, key, cell) {
   const text = (row) => (typeof value(row) === "number" ? show(value(row), formatOf(key(row))) : "");
-  return { title, format: "number", value: (row) => value(row) ?? null, text };
+  return { title, format: "number", value: (row) => value(row) ?? null, text, key: cell, formatOf: (row) => formatOf(key(row)) };
 }
 
 /** Of a point with the ends of its interval, where it has them. */
