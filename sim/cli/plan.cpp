@@ -100,8 +100,9 @@ void check_kept(ResultStore& store) {
 }
 
 void print_result(const PlanResult& result, const PlanCommand& command) {
-  const auto table = [&](int, bool color) {
+  const auto table = [&](int width, bool color) {
     return plan_table(result, {.top = static_cast<std::size_t>(command.top),
+                               .width = static_cast<std::size_t>(width),
                                .color = color,
                                .detail = command.answer.verbose ? Detail::all : Detail::brief});
   };

@@ -1,28 +1,12 @@
 #include "engine/stretch.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <map>
-#include <unordered_map>
+
+#include "base/hash.hpp"
 
 namespace rehearse::inline engine {
 namespace {
-
-/// Kinds of operations that are looked at, and how many of the next of a kind end a repeat.
-constexpr std::size_t kKinds = 8, kAhead = 16;
-
-class Hash {
- public:
-  void add(std::uint64_t value) {
-    value_ = (value_ ^ value) * 0x9E3779B97F4A7C15U;
-    value_ ^= value_ >> 29U;
-  }
-  void add(double value) { add(std::bit_cast<std::uint64_t>(value)); }
-  std::uint64_t value() const { return value_; }
-
- private:
-  std::uint64_t value_ = 0xCBF29CE484222325U;
-};
 
 void add_work(Hash& hash, const Work& work) {
   hash.add(std::uint64_t{work.index()});
@@ -59,31 +43,6 @@ std::uint64_t kind_of(const Op& op, std::size_t at) {
   }
   if (alone) hash.add(std::uint64_t{at} + 1);
   return hash.value();
-}
-
-/// Around `at`, where everything comes again after `period`.
-Stretch around(const std::vector<std::uint64_t>& kinds, std::size_t at, std::size_t period) {
-  std::size_t begin = at, end = at;
-  while (begin > 0 && kinds[begin - 1] == kinds[begin - 1 + period]) --begin;
-  while (end + period < kinds.size() && kinds[end] == kinds[end + period]) ++end;
-  const auto number = [](std::size_t one) { return static_cast<std::uint32_t>(one); };
-  return {number(begin), number(period), number((end + period - begin) / period)};
-}
-
-/// Places of each kind, the rarest first that come often enough: within a repeat they stand once or
-/// a few times.
-std::vector<std::vector<std::size_t>> rarest(const std::vector<std::uint64_t>& kinds,
-                                             std::size_t least) {
-  std::unordered_map<std::uint64_t, std::vector<std::size_t>> places;
-  for (std::size_t i = 0; i < kinds.size(); ++i) places[kinds[i]].push_back(i);
-  std::vector<std::vector<std::size_t>> often;
-  for (auto& [kind, at] : places)
-    if (at.size() >= least) often.push_back(std::move(at));
-  std::ranges::sort(often, [](const auto& a, const auto& b) {
-    return std::pair(a.size(), a.front()) < std::pair(b.size(), b.front());
-  });
-  if (often.size() > kKinds) often.resize(kKinds);
-  return often;
 }
 
 /// Whether an operation waits for one of an earlier iteration's stretch.
@@ -127,18 +86,8 @@ std::optional<Stretch> longest_stretch(const Program& program, std::uint32_t lea
   std::vector<std::uint64_t> kinds;
   kinds.reserve(program.ops.size());
   for (std::size_t i = 0; i < program.ops.size(); ++i) kinds.push_back(kind_of(program.ops[i], i));
-  Stretch best;
-  for (const std::vector<std::size_t>& places : rarest(kinds, least_times)) {
-    const std::size_t middle = places.size() / 2;
-    for (std::size_t ahead = 1; ahead <= kAhead && middle + ahead < places.size(); ++ahead) {
-      const Stretch one = around(kinds, places[middle], places[middle + ahead] - places[middle]);
-      if (one.times >= least_times &&
-          one.period * one.times > best.period * best.times + one.period)
-        best = one;
-    }
-  }
-  if (best.times < least_times || waits_for_earlier(program, best)) return std::nullopt;
-  return best;
+  const std::optional<Stretch> best = base::longest_stretch(kinds, least_times);
+  return best && waits_for_earlier(program, *best) ? std::nullopt : best;
 }
 
 std::vector<Stretch> stretches_of(const Schedule& schedule, std::uint32_t least_times) {

@@ -3,23 +3,13 @@
 #include <optional>
 #include <vector>
 
+#include "base/stretch.hpp"
 #include "schedule/schedule.hpp"
 
 namespace rehearse::inline engine {
 
-/// Operations of a program that come again and again, as those of micro-batches do: `times` repeats
-/// of `period` operations from `begin` on. Each repeat does what the one before it does, after what
-/// stands as far before it.
-struct Stretch {
-  std::uint32_t begin = 0, period = 0, times = 0;
-
-  std::uint32_t end() const { return begin + period * times; }
-  bool has(std::uint32_t op) const { return op >= begin && op < end(); }
-  /// Which repeat an operation of the stretch is in.
-  std::uint32_t repeat_of(std::uint32_t op) const { return (op - begin) / period; }
-};
-
-/// The longest one of a program, of so many repeats at least; nothing: there is none, or what
+/// The longest stretch of a program's operations, of so many repeats at least: each repeat does
+/// what the one before it does, after what stands as far before it. Nothing: there is none, or what
 /// repeats waits for another iteration, for an event or for a queue.
 std::optional<Stretch> longest_stretch(const Program& program, std::uint32_t least_times);
 

@@ -2,6 +2,7 @@
 // its view of itself.
 #include <algorithm>
 
+#include "base/hash.hpp"
 #include "memory/caching_allocator.hpp"
 
 namespace rehearse::inline memory {
@@ -102,9 +103,41 @@ void CachingAllocator::release_segment(BlockId id) {
   spare_.push_back(id);
 }
 
-std::vector<SegmentView> CachingAllocator::segments() const {
+/// By index: whether no block has it.
+std::vector<bool> CachingAllocator::spares() const {
   std::vector<bool> is_spare(blocks_.size(), false);
   for (const BlockId id : spare_) is_spare[id] = true;
+  return is_spare;
+}
+
+/// Blocks are in any order: their hashes are added up. Where garbage is collected, searches count.
+std::uint64_t CachingAllocator::state() const {
+  const std::vector<bool> is_spare = spares();
+  std::uint64_t blocks = 0;
+  for (BlockId id = 0; id < blocks_.size(); ++id) {
+    if (is_spare[id]) continue;
+    const Block& block = blocks_[id];
+    Hash hash;
+    for (const std::int64_t number : {block.address, block.size, block.requested})
+      hash.add(static_cast<std::uint64_t>(number));
+    hash.add(std::uint64_t{block.stream});
+    for (const bool is : {block.small, block.allocated, block.in_use_elsewhere, block.expandable,
+                          block.mapped, block.prev == kNone, block.next == kNone})
+      hash.add(std::uint64_t{is});
+    blocks += hash.value();
+  }
+  Hash all;
+  all.add(blocks);
+  for (const std::int64_t number :
+       {next_address_, stats_.reserved, small_.searches, large_.searches})
+    all.add(static_cast<std::uint64_t>(number));
+  for (const Handle& later : used_later_)
+    all.add(static_cast<std::uint64_t>(blocks_[later.index].address));
+  return all.value();
+}
+
+std::vector<SegmentView> CachingAllocator::segments() const {
+  const std::vector<bool> is_spare = spares();
   std::vector<SegmentView> all;
   for (BlockId id = 0; id < blocks_.size(); ++id) {
     const Block& head = blocks_[id];

@@ -118,6 +118,8 @@ class CachingAllocator {
   std::string out_of_memory_message(std::int64_t size) const;
   /// All segments, by address.
   std::vector<SegmentView> segments() const;
+  /// A hash of all that decides which blocks are handed out from here on.
+  std::uint64_t state() const;
   /// From now on appends what happens to `history` (null: nothing).
   void record(std::vector<AllocatorEvent>* history) { history_ = history; }
 
@@ -160,6 +162,7 @@ class CachingAllocator {
     bool small;
   };
 
+  std::vector<bool> spares() const;
   std::int64_t rounded(std::int64_t size) const;
   bool collects_garbage() const;
   std::int64_t device_free() const { return device_.memory - device_.outside - stats_.reserved; }

@@ -20,7 +20,7 @@ struct Peak {
 Peak iterate(MemoryReplay& replay) {
   Peak peak{.allocated = replay.allocated()};
   std::size_t events = 0;
-  replay.iterate([&](std::size_t op, const TensorEvent&) {
+  replay.iterate_steadily([&](std::size_t op, const TensorEvent&) {
     ++events;
     if (replay.allocated() > peak.allocated) peak = {replay.allocated(), events, op};
   });
@@ -56,7 +56,7 @@ void look_at(const Peak& peak, const Program& program, MemoryReplay& replay,
   forecast.peak_op = peak.op;
   forecast.peak_label = program.ops[peak.op].label();
   std::size_t events = 0;
-  replay.iterate([&](std::size_t, const TensorEvent&) {
+  replay.iterate_steadily([&](std::size_t, const TensorEvent&) {
     if (++events == peak.event) keep();
   });
 }

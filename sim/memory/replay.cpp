@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <map>
 
 #include "base/error.hpp"
+#include "base/hash.hpp"
 
 namespace rehearse::inline memory {
 namespace {
@@ -14,6 +16,9 @@ CachingAllocator::Device device_of(const MemoryDevice& device) {
   return {.memory = static_cast<std::int64_t>(device.capacity.value()),
           .outside = static_cast<std::int64_t>(device.outside.value())};
 }
+
+/// Fewer repeats are played.
+constexpr std::uint32_t kLeastRepeats = 4;
 
 /// What a rank's tensors may be together, so that sums of them are counted in 64 bits.
 constexpr Bytes kMostBytes(0x1p61);
@@ -26,6 +31,22 @@ void check_countable(const Program& program) {
       fmt::format("error: the tensors of a rank ({}) are {} together; at most {} can be counted\n"
                   "remedy: check the sizes and the batch of the model",
                   program.name, format(sum), format(kMostBytes)));
+}
+
+/// The longest stretch of operations whose events come again.
+Stretch repeated_in(const Program& program) {
+  std::vector<std::uint64_t> kinds;
+  kinds.reserve(program.ops.size());
+  for (const Op& op : program.ops) {
+    Hash hash;
+    for (const TensorEvent& event : op.memory) {
+      hash.add(std::uint64_t{event.tensor.index()});
+      hash.add(static_cast<std::uint64_t>(event.action));
+      hash.add(std::uint64_t{event.once});
+    }
+    kinds.push_back(hash.value());
+  }
+  return longest_stretch(kinds, kLeastRepeats).value_or(Stretch{});
 }
 
 /// Shares of a tensor may be fractions of a byte.
@@ -44,6 +65,7 @@ MemoryReplay::MemoryReplay(const Program& program, const MemoryDevice& device,
     : program_(program),
       device_(device),
       allocator_(device.allocator, device_of(device)),
+      repeated_(repeated_in(program)),
       places_(program.tensors.size()) {
   check_countable(program);
   allocator_.record(history);
@@ -53,9 +75,24 @@ MemoryReplay::MemoryReplay(const Program& program, const MemoryDevice& device,
   }
 }
 
-void MemoryReplay::iterate(const Observer& observe) {
+void MemoryReplay::iterate(const Observer& observe) { iterate(observe, false); }
+
+void MemoryReplay::iterate_steadily(const Observer& observe) { iterate(observe, true); }
+
+void MemoryReplay::iterate(const Observer& observe, bool steadily) {
   const std::vector<bool> before = which_held();
+  std::map<std::uint64_t, std::size_t> seen;  // by state: where it was
   for (std::size_t op = 0; op < program_.ops.size(); ++op) {
+    if (steadily && repeated_.has(static_cast<std::uint32_t>(op)) &&
+        (op - repeated_.begin) % repeated_.period == 0) {
+      const auto [at, is_new] = seen.try_emplace(state(), op);
+      if (!is_new) {
+        const std::size_t again = op - at->second;
+        op += (repeated_.end() - op) / again * again;
+        steadily = false;
+        if (op == program_.ops.size()) break;
+      }
+    }
     for (const TensorEvent& event : program_.ops[op].memory) {
       if (out_of_memory_) return;
       if (event.once && iterations_ > 0) continue;
@@ -64,6 +101,20 @@ void MemoryReplay::iterate(const Observer& observe) {
     }
   }
   if (iterations_++ > 0) check_returns(before);
+}
+
+/// A hash of what is held and of what the allocator does from here on.
+std::uint64_t MemoryReplay::state() const {
+  Hash hash;
+  for (std::size_t id = 0; id < places_.size(); ++id) {
+    const Place& place = places_[id];
+    if (place.state == State::absent) continue;
+    hash.add(std::uint64_t{id});
+    hash.add(static_cast<std::uint64_t>(place.state));
+    if (device_.caching) hash.add(static_cast<std::uint64_t>(allocator_.address(place.block)));
+  }
+  hash.add(allocator_.state());
+  return hash.value();
 }
 
 /// Made where it is asked for: there are many events.

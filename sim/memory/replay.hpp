@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/stretch.hpp"
 #include "memory/caching_allocator.hpp"
 #include "schedule/schedule.hpp"
 
@@ -51,6 +52,9 @@ class MemoryReplay {
   /// that is held, or given back that is not (in the first iteration: what only one before it would
   /// have left), or if an iteration after the first does not end with what it began with.
   void iterate(const Observer& observe = {});
+  /// The same with fewer events: once repeats of micro-batches find what earlier ones found, those
+  /// that would bring nothing else are left out, and `observe` is not told of them.
+  void iterate_steadily(const Observer& observe = {});
 
   MemoryUse use() const;
   std::int64_t allocated() const { return allocated_; }
@@ -74,6 +78,8 @@ class MemoryReplay {
     CachingAllocator::Handle block;
   };
 
+  void iterate(const Observer& observe, bool steadily);
+  std::uint64_t state() const;
   std::string label_of(std::size_t op) const;
   bool play(const TensorEvent& event, std::size_t op);
   bool take(TensorId id, std::size_t op);
@@ -85,6 +91,7 @@ class MemoryReplay {
   const Program& program_;
   MemoryDevice device_;
   CachingAllocator allocator_;
+  Stretch repeated_;           ///< operations whose events come again; of no times: none
   std::vector<Place> places_;  ///< as Program::tensors
   std::array<std::int64_t, kMemoryKinds> by_kind_{};
   std::int64_t allocated_ = 0;

@@ -16,7 +16,6 @@ namespace {
 
 using Stage = Candidate::Stage;
 
-constexpr std::size_t kWidth = 160;
 constexpr std::size_t kFew = 5;  ///< of the ranking and of reasons, in brief
 
 std::string last_word(const std::string& axis) { return axis.substr(axis.rfind('.') + 1); }
@@ -233,7 +232,7 @@ std::string bound_text(const Candidate& candidate, const Objective& objective) {
 }  // namespace
 
 std::string plan_table(const PlanResult& result, const PlanTable& options) {
-  Page page(kWidth, options.color);
+  Page page(options.width, options.color);
   page.paragraph(result.choice ? Ink::strong : Ink::bad, plan_answer(result));
   page.blank();
   put_question(result, page);

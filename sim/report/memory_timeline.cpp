@@ -51,7 +51,7 @@ Steady steady_of(const Program& program, const MemoryDevice& device) {
   MemoryDevice boundless = device;
   boundless.capacity = Bytes(0);
   MemoryReplay replay(program, boundless);
-  for (int i = 0; i < kSettled; ++i) replay.iterate();
+  for (int i = 0; i < kSettled; ++i) replay.iterate_steadily();
   Steady steady{.size = {},
                 .reserved = std::vector<Bytes>(program.ops.size(),
                                                Bytes(static_cast<double>(replay.reserved())))};

@@ -270,6 +270,7 @@ std::string to_json(const Validation& validation) {
   }
   const Summary summary = summarize(validation);
   const Json all = {{"schema", "rehearse.validation/2"},
+                    {"answer", answer(validation)},
                     {"files", files},
                     {"relative_errors", summary_objects(summary.relative)},
                     {"staleness_differences", summary_objects(summary.staleness)},

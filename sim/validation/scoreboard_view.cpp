@@ -174,11 +174,41 @@ std::vector<std::string> sentences_of(const Scoreboard& board, const Validation&
   return lines;
 }
 
+/// One sentence for all held-out numbers of GPUs of one kind; empty: there are none.
+std::string all_words(const char* what, const ScoreTable& scores) {
+  if (scores.lines.empty()) return "";
+  const ScoreLine& all = scores.lines.back();
+  return fmt::format(
+      "{} {} are {} off on average, {} in the median; {} are inside their intervals.", all.cases,
+      what, share(all.mean), share(all.median), inside(all.coverage));
+}
+
+std::string answer_of(const Scoreboard& board, const Validation& validation) {
+  std::vector<std::string> words = {all_words("times", board.time),
+                                    all_words("peaks of memory", board.memory), cpus_words(board)};
+  if (board.pairs > 0)
+    words.push_back(fmt::format(
+        "Of {} pairs of layouts {} are in order.", board.pairs,
+        share(static_cast<double>(board.right_pairs) / static_cast<double>(board.pairs))));
+  std::erase(words, "");
+  if (words.empty())
+    for (const AccuracySummary& one : accuracy_by_set(validation))
+      words.push_back(accuracy_words(one));
+  return words.empty() ? "No number is both predicted and held out."
+                       : fmt::format("{}", fmt::join(words, " "));
+}
+
 }  // namespace
+
+std::string answer(const Validation& validation) {
+  return answer_of(scoreboard_of(validation), validation);
+}
 
 std::string to_scoreboard(const Validation& validation, bool color) {
   Page page(kTableWidth, color);
   const Scoreboard board = scoreboard_of(validation);
+  page.paragraph(Ink::strong, answer_of(board, validation));
+  page.blank();
   for (const Table& table : tables_of(board)) {
     table.print(page);
     page.blank();
@@ -191,7 +221,8 @@ std::string to_scoreboard(const Validation& validation, bool color) {
 
 std::string to_scoreboard_markdown(const Validation& validation) {
   const Scoreboard board = scoreboard_of(validation);
-  std::string text;
+  std::string text =
+      fmt::format("{}\n\n", fmt::join(wrap(answer_of(board, validation), kMarkdownWidth), "\n"));
   for (const Table& table : tables_of(board)) text += table.markdown() + "\n";
   for (const std::string& line : sentences_of(board, validation))
     text += fmt::format("- {}\n", fmt::join(wrap(line, kMarkdownWidth - 2), "\n  "));

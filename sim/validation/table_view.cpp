@@ -26,6 +26,8 @@ void add_file(Page& page, const ComparedFile& compared) {
 
 std::string to_table(const Validation& validation, bool color) {
   Page page(kTableWidth, color);
+  page.paragraph(Ink::strong, answer(validation));
+  page.blank();
   for (const ComparedFile& file : validation) add_file(page, file);
   const Summary summary = summarize(validation);
   for (const Table& table : tables_of(summary)) {

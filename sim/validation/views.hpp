@@ -6,6 +6,8 @@
 
 namespace rehearse::inline validation {
 
+/// How far predictions are off, in one to three sentences.
+std::string answer(const Validation& validation);
 /// For people: at most 120 columns; ANSI colours if `color`, red for what its interval does not
 /// hold.
 std::string to_table(const Validation& validation, bool color);
