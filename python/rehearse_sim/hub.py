@@ -17,7 +17,7 @@ def fetch_config(error: RehearseError) -> bool:
     wanted = next((each for each in found if each), None)
     if wanted is None or not importlib.util.find_spec("transformers"):
         return False
-    from transformers import AutoConfig  # type: ignore[import-untyped,unused-ignore]
+    from transformers import AutoConfig
 
     try:
         AutoConfig.from_pretrained(wanted["id"])

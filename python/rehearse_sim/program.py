@@ -27,7 +27,7 @@ def program() -> str:
               str(here.parents[1] / "build" / "release" / "rehearse")]  # fmt: skip
     for place in places:
         if place and os.access(place, os.X_OK) and Path(place).is_file():
-            return place
+            return os.path.abspath(place)  # a question has a folder of its own
     found = shutil.which("rehearse")
     if found:
         return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor, as_completed
 from typing import Any, TypeVar
 
@@ -20,7 +20,7 @@ def _bar(total: int, progress: bool) -> Iterator[Callable[[], None]]:
     try:
         if not progress:
             raise ImportError
-        from tqdm.auto import tqdm  # type: ignore[import-untyped,unused-ignore]
+        from tqdm.auto import tqdm
     except ImportError:
         yield lambda: None
         return
@@ -52,14 +52,27 @@ def spread(
     jobs: int | None = None,
     progress: bool = False,
 ) -> list[Result]:
-    """`work(*task)` of each, in their order. A task whose worker dies runs again, three times at
-    most, and here where the executor takes no more; what the program itself says is not tried
-    again."""
+    """`work(*task)` of each, in their order. A task whose worker dies runs again, as long as other
+    tasks come through. What no worker brings back, and what the executor takes no more, runs here.
+    What the program itself says is not tried again."""
     with _bar(len(tasks), progress) as advance:
-        if executor is not None:
-            return _spread(work, tasks, executor, advance)
-        with ThreadPoolExecutor(jobs or os.cpu_count()) as own:
-            return _spread(work, tasks, own, advance)
+        if executor is None:
+            return _spread_here(work, tasks, jobs, advance)
+        return _spread(work, tasks, executor, advance)
+
+
+def _spread_here(
+    work: Callable[..., Result],
+    tasks: Sequence[tuple[Any, ...]],
+    jobs: int | None,
+    advance: Callable[[], None],
+) -> list[Result]:
+    results = []
+    with ThreadPoolExecutor(jobs or os.cpu_count()) as own:
+        for result in own.map(lambda task: work(*task), tasks):
+            results.append(result)
+            advance()
+    return results
 
 
 def _spread(
@@ -69,27 +82,25 @@ def _spread(
     advance: Callable[[], None],
 ) -> list[Result]:
     results: dict[int, Result] = {}
-    left: Iterable[int] = range(len(tasks))
-    for tried in range(TRIES):
+    left, fruitless = list(range(len(tasks))), 0
+    while left and fruitless < TRIES:
         try:
             futures: dict[Future[Result], int] = {executor.submit(work, *tasks[i]): i for i in left}
         except BrokenExecutor:  # a pool of processes is, for good, once one was killed
-            with ThreadPoolExecutor(os.cpu_count()) as own:
-                rest = [i for i in left if i not in results]
-                results.update(zip(rest, _spread(work, [tasks[i] for i in rest], own, advance)))
             break
-        failed = []
+        failure: Exception | None = None
         for future in as_completed(futures):
             try:
                 results[futures[future]] = future.result()
                 advance()
             except RehearseError:
                 raise
-            except Exception:
-                if tried + 1 == TRIES:
-                    raise
-                failed.append(futures[future])
-        if not failed:
-            break
-        left = failed
+            except Exception as error:
+                failure = error
+        before, left = len(left), [i for i in left if i not in results]
+        fruitless = fruitless + 1 if len(left) == before else 0
+        if failure is not None and fruitless == TRIES and not results:
+            raise failure  # no worker of it can do the work
+    found = _spread_here(work, [tasks[i] for i in left], None, advance)
+    results.update(zip(left, found))
     return [results[i] for i in range(len(tasks))]

@@ -80,12 +80,24 @@ Seconds Roofline::captured_time(const captured::Kernel& kernel, double batch,
     once = single_time(*work.plain, 1, direction);
     if (needs_conversion(*work.plain))
       once += single_time(conversion_of(*work.plain, direction), 1, direction);
+    if (work.moved > Bytes(0))
+      once += moving_time({.moved = work.moved, .wide = work.wide}, kernel.backward);
   } else if (!work.products.empty()) {
     for (const Product& one : work.products) once += one.times * product_time(one);
   } else {
     once = moving_time(work, kernel.backward);
   }
   return kernel.calls * once;
+}
+
+/// Forward x and y are converted, and backward two tensors for each gradient.
+double Roofline::captured_conversions(const captured::Kernel& kernel) const {
+  const Work work = captured::work_of(kernel, 1);
+  if (!work.plain || !needs_conversion(*work.plain)) return 0;
+  const Direction direction = kernel.backward ? Direction::backward : Direction::forward;
+  if (!is_converted(conversion_of(*work.plain, direction))) return 0;
+  const double gradients = work.plain->backward_flops / work.plain->forward_flops;
+  return 2 * (kernel.backward ? gradients : 1);
 }
 
 OperatorBasis Roofline::captured_basis(const Operator& op, double batch,

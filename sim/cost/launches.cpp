@@ -6,6 +6,7 @@
 
 #include "cost/peak.hpp"
 #include "model/captured/captured.hpp"
+#include "model/captured/work.hpp"
 
 namespace rehearse::inline cost {
 namespace {
@@ -79,6 +80,16 @@ bool is_bare(const captured::Kernel& kernel) {
   return sums || counts;
 }
 
+void add_captured_launches(Launches& sum, const captured::Kernel& kernel,
+                           const Roofline& roofline) {
+  if (is_bare(kernel)) {
+    sum.bare += kernel.calls;
+    return;
+  }
+  sum.operators += kernel.calls * captured::work_of(kernel, 1).operators;
+  sum.bare += kernel.calls * roofline.captured_conversions(kernel);
+}
+
 /// From operator `first` on.
 Launches launched(const Unit& unit, Direction direction, const Roofline& roofline,
                   Precision precision, std::size_t first) {
@@ -88,8 +99,7 @@ Launches launched(const Unit& unit, Direction direction, const Roofline& rooflin
   for (std::size_t i = first; i < unit.operators.size(); ++i) {
     const Operator& op = unit.operators[i];
     if (op.kernel) {
-      if (op.kernel->backward == backward)
-        (is_bare(*op.kernel) ? sum.bare : sum.operators) += op.kernel->calls;
+      if (op.kernel->backward == backward) add_captured_launches(sum, *op.kernel, roofline);
       continue;
     }
     if (roofline.time(op, 1, direction) == Seconds(0)) continue;

@@ -44,6 +44,8 @@ class Roofline {
   Seconds optimizer_step(const Model& model, const Optimizer& optimizer) const;
 
   Seconds launch() const { return shares_.launch; }
+  /// Conversions of layouts that cuDNN launches within a call of a captured model's convolution.
+  double captured_conversions(const captured::Kernel& kernel) const;
 
  private:
   // Of captured models (captured_time.cpp): calls of a kernel in its own pass.

@@ -81,9 +81,10 @@ report_progress() {
 
 # compiler_name: what CMake found, as it calls itself.
 compiler_name() {
-  local compiler
+  local compiler name
   compiler=$(sed -n 's/^CMAKE_CXX_COMPILER:[A-Z]*=//p' "$1/CMakeCache.txt" 2>/dev/null) || true
-  "${compiler:-c++}" --version 2>/dev/null | head -n 1 || true
+  name=$("${compiler:-c++}" --version 2>/dev/null | head -n 1) || true
+  echo "${name:-no C++ compiler}"
 }
 
 # without_a_build PRESET: how this machine has the program without a build, as the first half of a remedy.
@@ -98,12 +99,12 @@ without_a_build() {
 # check_tools PRESET: whether what builds is there, where no package manager of ours could tell.
 check_tools() {
   local tool missing=()
-  for tool in cmake ninja; do
+  for tool in cmake ninja "${CXX:-c++}"; do
     command -v "$tool" >/dev/null || missing+=("$tool")
   done
   ((${#missing[@]})) || return 0
   echo "error: ${missing[*]} missing, which the build needs" >&2
-  echo "remedy: $(without_a_build "$1")install ${missing[*]} by your package manager, or by pip install ${missing[*]}" >&2
+  echo "remedy: $(without_a_build "$1")install ${missing[*]} by your package manager (pip has cmake and ninja, too)" >&2
   exit 4
 }
 

@@ -83,6 +83,43 @@ BOOST_AUTO_TEST_CASE(a_gradients_product_has_the_batch_inside) {
   BOOST_TEST((work.products[0].role == captured::Product::Role::weight_gradient));
 }
 
+BOOST_AUTO_TEST_CASE(a_capture_at_one_batch_has_the_flops_of_one_that_holds_at_any) {
+  std::string at_ten = replaced(kTwoLayers, "\"batch\": null", "\"batch\": 10");
+  for (const char* before : {"[\"bf16\", [", "[\"bf16\", [4, ", "[\"bf16\", [32, "})
+    for (const std::string varied = std::string(before) + "[0, 1]";
+         at_ten.find(varied) != std::string::npos;)
+      at_ten = replaced(at_ten, varied, std::string(before) + "10");
+  const auto any = read_text(kTwoLayers), one = read_text(at_ten);
+  BOOST_TEST(one.model.flops_per_sample() == any.model.flops_per_sample());
+  BOOST_TEST(one.model.input_elements == any.model.input_elements);
+  BOOST_TEST(one.model.sample == any.model.sample);
+  const auto gradients = captured::work_of(*one.model.units[0].operators[1].kernel, 10);
+  BOOST_TEST((gradients.products[0].role == captured::Product::Role::weight_gradient));
+  const auto input = captured::work_of(*one.model.units[1].operators[2].kernel, 10);
+  BOOST_TEST((input.products[0].role == captured::Product::Role::input_gradient));
+}
+
+BOOST_AUTO_TEST_CASE(a_convolution_has_a_kernel_for_its_bias_and_one_for_each_gradient) {
+  const captured::Tensor x{"bf16", {{0, 1}, {3}, {8}, {8}}}, w{"bf16", {{4}, {3}, {3}, {3}}},
+      y{"bf16", {{0, 1}, {4}, {6}, {6}}}, b{"bf16", {{4}}};
+  captured::Kernel forward{.name = "convolution", .reads = {x, w, b}, .writes = {y}};
+  const auto added = captured::work_of(forward, 5);
+  BOOST_TEST(added.operators == 2);
+  BOOST_TEST(added.moved.value() == 2 * 5 * 4 * 36 * 2);
+  forward.reads.pop_back();
+  BOOST_TEST(captured::work_of(forward, 5).operators == 1);
+  BOOST_TEST(captured::work_of(forward, 5).moved.value() == 0);
+  captured::Kernel backward{.name = "convolution_backward",
+                            .reads = {y, x, w},
+                            .writes = {x, w, b},
+                            .options = {{"output_mask", {1, 1, 1}}},
+                            .backward = true};
+  BOOST_TEST(captured::work_of(backward, 5).operators == 3);
+  BOOST_TEST(captured::work_of(backward, 5).moved.value() == 5 * 4 * 36 * 2);
+  backward.options["output_mask"] = {0, 1, 0};
+  BOOST_TEST(captured::work_of(backward, 5).operators == 1);
+}
+
 BOOST_AUTO_TEST_CASE(a_tape_is_as_large_as_its_batch) {
   const auto read = read_text(kTwoLayers);
   const MemoryTape tape = memory_tape(read.model, {.precision = Precision::bf16_pure, .batch = 10});

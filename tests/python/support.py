@@ -26,6 +26,8 @@ STUDY = {
     "scenario": TOY,
     "vary": {"cluster.nodes": [1, 2, 3, 4, 5], "strategy.ddp.bucket_cap_mb": [1, 5, 25, 50]},
 }
+MANY = {**STUDY, "vary": {"cluster.nodes": list(range(1, 11)),
+                          "strategy.ddp.bucket_cap_mb": list(range(1, 21))}}  # fmt: skip
 PLAN = {
     "description": "Nodes of a toy",
     "scenario": TOY,

@@ -9,9 +9,9 @@ import pickle
 import signal
 import sys
 import tempfile
-import threading
 import types
 import unittest
+import uuid
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any
 from unittest import mock
 
 import support
-from support import PLAN, ROOT, SCENARIOS, STUDY, TOY
+from support import MANY, PLAN, ROOT, SCENARIOS, STUDY, TOY
 
 import rehearse_sim
 from rehearse_sim import errors, program, questions, spread, tables
@@ -118,11 +118,11 @@ class Spread(unittest.TestCase):
 
     def test_a_worker_that_is_killed_loses_nothing(self) -> None:
         here = questions.sweep_document(STUDY, jobs=2)
-        with tempfile.TemporaryDirectory() as folder:
-            with ProcessPoolExecutor(2) as processes:
-                pool = _Killed(processes, Path(folder) / "was_here")
-                there = questions.sweep_document(STUDY, executor=pool, tasks=3)
-        self.assertEqual(pool.refused, 1)
+        with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(2) as processes:
+            pool = _Killed(processes, folder)
+            there = questions.sweep_document(STUDY, executor=pool, tasks=4)
+            self.assertTrue(Path(folder, "killed").exists())
+        self.assertEqual(pool.refused, 1)  # a pool of processes takes no more then
         self.assertEqual(json.dumps(here), json.dumps(there))
 
     def test_progress_is_told_by_tqdm_where_it_is(self) -> None:
@@ -148,48 +148,52 @@ class Spread(unittest.TestCase):
         self.assertEqual(spread.spread(abs, [(-1,), (-2,), (-3,)], pool), [1, 2, 3])
         self.assertEqual(pool.died, 3)
 
+    def test_workers_that_never_can_are_told_and_one_that_dies_always_is_spared(self) -> None:
+        class Poor(Executor):
+            def submit(self, work: Any, /, *task: Any, **_: Any) -> Future[Any]:
+                future: Future[Any] = Future()
+                if task == (-1,):
+                    future.set_result(1)
+                else:
+                    future.set_exception(RuntimeError("the worker died"))
+                return future
+
+        self.assertEqual(spread.spread(abs, [(-1,), (-2,)], Poor()), [1, 2])
+        with self.assertRaisesRegex(RuntimeError, "the worker died"):
+            spread.spread(abs, [(-2,), (-3,)], Poor())
+
+    def check_two_hundred_points(self, executor: Executor) -> None:
+        """With a worker that is killed in between, and without: what `--jobs 2` gives."""
+        here = json.dumps(questions.sweep_document(MANY, jobs=2))
+        there = questions.sweep_document(MANY, executor=executor, tasks=8)
+        self.assertEqual(len(there["points"]), 200)
+        self.assertEqual(here, json.dumps(there))
+        with tempfile.TemporaryDirectory() as folder:
+            there = questions.sweep_document(MANY, executor=_Killed(executor, folder), tasks=8)
+            self.assertTrue(Path(folder, "killed").exists())
+        self.assertEqual(here, json.dumps(there))
+        plan = rehearse_sim.plan(PLAN, jobs=2)
+        planned = rehearse_sim.plan(PLAN, executor=executor)
+        self.assertEqual(json.dumps(plan.to_dict()), json.dumps(planned.to_dict()))
+
     @support.needs("dask", "distributed")
     def test_dask_gives_what_one_machine_gives(self) -> None:
         from distributed import Client, LocalCluster
 
-        here = questions.sweep_document(STUDY, jobs=2)
-        plan = rehearse_sim.plan(PLAN, jobs=2)
         with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
             with Client(cluster) as client:
-                there = questions.sweep_document(STUDY, executor=client.get_executor(), tasks=4)
-                planned = rehearse_sim.plan(PLAN, executor=client.get_executor())
-        self.assertEqual(json.dumps(here), json.dumps(there))
-        self.assertEqual(json.dumps(plan.to_dict()), json.dumps(planned.to_dict()))
-
-    @support.needs("dask", "distributed")
-    def test_a_worker_of_dask_that_is_killed_loses_nothing(self) -> None:
-        from distributed import Client, LocalCluster
-
-        here = questions.sweep_document(STUDY, jobs=2)
-        with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
-            with Client(cluster) as client:
-                pids = list(client.run(os.getpid).values())
-                killer = threading.Timer(1, os.kill, (pids[0], signal.SIGKILL))
-                killer.start()
-                there = questions.sweep_document(STUDY, executor=client.get_executor(), tasks=8)
-                killer.join()
-        self.assertEqual(json.dumps(here), json.dumps(there))
+                self.check_two_hundred_points(client.get_executor())
 
     @support.needs("ray")
     def test_ray_gives_what_one_machine_gives(self) -> None:
         import ray
         from ray.util.multiprocessing import Pool
 
-        here, plan = questions.sweep_document(STUDY, jobs=2), rehearse_sim.plan(PLAN, jobs=2)
         found = {"PYTHONPATH": os.pathsep.join(sys.path)}
         ray.init(num_cpus=2, include_dashboard=False, runtime_env={"env_vars": found})
         self.addCleanup(ray.shutdown)
         with Pool(2) as pool:
-            executor = rehearse_sim.PoolExecutor(pool)
-            there = questions.sweep_document(STUDY, executor=executor, tasks=4)
-            planned = rehearse_sim.plan(PLAN, executor=executor)
-        self.assertEqual(json.dumps(here), json.dumps(there))
-        self.assertEqual(json.dumps(plan.to_dict()), json.dumps(planned.to_dict()))
+            self.check_two_hundred_points(rehearse_sim.PoolExecutor(pool))
 
 
 class _Dying(Executor):
@@ -213,24 +217,29 @@ class _Dying(Executor):
         return future
 
 
-def _once_killed(mark: str, work: Any, task: tuple[Any, ...]) -> Any:
-    """Kills its process, once."""
-    try:
-        os.mkdir(mark)
-    except FileExistsError:
-        return work(*task)
-    os.kill(os.getpid(), signal.SIGKILL)
+def _once_killed(folder: str, work: Any, task: tuple[Any, ...]) -> Any:
+    """Kills its process, once, when another task was done."""
+    if os.listdir(folder):
+        try:
+            os.mkdir(f"{folder}/killed")
+        except FileExistsError:
+            pass
+        else:
+            os.kill(os.getpid(), signal.SIGKILL)
+    done = work(*task)
+    Path(folder, str(uuid.uuid4())).touch()
+    return done
 
 
 class _Killed(Executor):
-    """Processes, one of which is killed; then the pool takes no more."""
+    """Workers of an executor, one of which is killed."""
 
-    def __init__(self, pool: Executor, mark: Path) -> None:
-        self.pool, self.mark, self.refused = pool, mark, 0
+    def __init__(self, pool: Executor, folder: str) -> None:
+        self.pool, self.folder, self.refused = pool, folder, 0
 
     def submit(self, work: Any, /, *task: Any, **_: Any) -> Future[Any]:
         try:
-            return self.pool.submit(_once_killed, str(self.mark), work, task)
+            return self.pool.submit(_once_killed, self.folder, work, task)
         except BrokenProcessPool:
             self.refused += 1
             raise

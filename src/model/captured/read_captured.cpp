@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "base/error.hpp"
 #include "config/json_place.hpp"
@@ -100,13 +101,21 @@ class Reader {
     return made;
   }
 
+  /// What each sample adds; of a capture at one batch its share.
+  double of_a_sample(const std::function<double(double)>& whole) const {
+    if (step_->batch > 0) return whole(1) / static_cast<double>(step_->batch);
+    return whole(2) - whole(1);
+  }
+
   /// Of the first input: an image, tokens, or numbers.
   std::string sample() const {
     if (step_->inputs.empty()) return "sample";
     std::vector<std::string> sides;
     const Tensor& first = step_->inputs[0];
-    for (const Size& side : first.shape)
-      if (side.each == 0) sides.push_back(fmt::format("{:.0f}", side.constant));
+    for (std::size_t i = 0; i < first.shape.size(); ++i) {
+      const bool batch = first.shape[i].each != 0 || (i == 0 && step_->batch > 0);
+      if (!batch) sides.push_back(fmt::format("{:.0f}", first.shape[i].constant));
+    }
     if (first.format == "int64" && sides.size() == 1)
       return fmt::format("sequence of {} tokens", sides[0]);
     return fmt::format("{} sample", fmt::join(sides, "x"));
@@ -115,7 +124,7 @@ class Reader {
   void fill_inputs(Model& model) const {
     if (step_->inputs.empty()) return;
     const Tensor& first = step_->inputs[0];
-    model.input_elements = first.elements(2) - first.elements(1);
+    model.input_elements = of_a_sample([&](double batch) { return first.elements(batch); });
     if (first.format == "int64" && first.shape.size() == 2)
       model.tokens_per_sample = static_cast<std::int64_t>(model.input_elements);
   }
@@ -166,10 +175,10 @@ class Reader {
       auto made = std::make_shared<Kernel>(kernels_[which]);
       made->backward = backward;
       made->calls = static_cast<double>(pair[1].whole<std::uint32_t>());
-      const Work one_sample = work_of(*made, 1), two = work_of(*made, 2);
+      const Work one_sample = work_of(*made, 1);
       Operator op{.kind = one_sample.kind};
-      (backward ? op.backward_flops : op.forward_flops) =
-          made->calls * (two.flops - one_sample.flops);
+      const double flops = of_a_sample([&](double batch) { return work_of(*made, batch).flops; });
+      (backward ? op.backward_flops : op.forward_flops) = made->calls * flops;
       if (one_sample.plain) op.heads = one_sample.plain->heads;
       op.kernel = std::move(made);
       unit.operators.push_back(std::move(op));

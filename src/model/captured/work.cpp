@@ -17,10 +17,13 @@ double side(const Tensor& tensor, std::size_t place, double batch) {
   return place < tensor.shape.size() ? tensor.shape[place].at(batch) : 1;
 }
 
-/// Under a weight's gradient the inner dimension is the batch's rows, and the result has none.
-Product::Role role_of(const Kernel& kernel, const Size& inner) {
+/// Under a weight's gradient the inner dimension is the batch's rows, and the result has none. Of a
+/// capture at one batch nothing varies: there autograd transposes the first operand.
+Product::Role role_of(const Kernel& kernel, const Tensor& first) {
   if (!kernel.backward) return Product::Role::forward;
-  return inner.each != 0 ? Product::Role::weight_gradient : Product::Role::input_gradient;
+  const bool varies = first.shape.back().each != 0 || kernel.writes[0].shape[0].each != 0;
+  const bool weight = varies ? first.shape.back().each != 0 : first.strided;
+  return weight ? Product::Role::weight_gradient : Product::Role::input_gradient;
 }
 
 /// mm, addmm, bmm, baddbmm: the last two tensors of at least two dimensions.
@@ -34,7 +37,7 @@ std::optional<Product> product_of(const Kernel& kernel, double batch) {
   product.columns = side(kernel.writes[0], sides - 1, batch);
   product.inner = side(a, sides - 1, batch);
   if (sides == 3) product.products = side(kernel.writes[0], 0, batch);
-  product.role = role_of(kernel, a.shape[sides - 1]);
+  product.role = role_of(kernel, a);
   if (sides == 3 && kernel.writes[0].shape[0].each != 0) product.role = Product::Role::forward;
   product.wide = a.is_wide();
   return product;
@@ -100,13 +103,17 @@ Operator convolution(const Kernel& kernel, const Tensor& x, const Tensor& w, con
   return op;
 }
 
+/// ATen adds a convolution's bias in a kernel of its own, and sums its gradient in another.
+/// Backward is one of cuDNN's calls for each gradient (aten/src/ATen/native/Convolution.cpp).
 Work convolutions(const Kernel& kernel, double batch) {
   const bool backward = kernel.name == "convolution_backward";
   const std::size_t x = backward ? 1 : 0;
   if (kernel.reads.size() < x + 2 || kernel.writes.empty()) return {.known = false};
   const Tensor& y = backward ? kernel.reads[0] : kernel.writes[0];
   Operator op = convolution(kernel, kernel.reads[x], kernel.reads[x + 1], y, batch);
-  Work work{.kind = op.kind, .flops = op.forward_flops};
+  const bool bias = backward ? kernel.option("output_mask", 2, 0) != 0 : kernel.reads.size() > 2;
+  Work work{.kind = op.kind, .wide = y.is_wide(), .flops = op.forward_flops};
+  if (bias) work.moved = (backward ? 1 : 2) * y.bytes(batch);
   if (backward) {
     const bool input = kernel.option("output_mask", 0, 1) != 0;
     const bool weight = kernel.option("output_mask", 1, 1) != 0;
@@ -115,7 +122,9 @@ Work convolutions(const Kernel& kernel, double batch) {
     op.backward_elements = gradients * op.forward_elements;
     op.frozen = !weight;
     work.flops = op.backward_flops;
+    work.operators = gradients;
   }
+  work.operators += bias ? 1 : 0;
   work.plain = std::move(op);
   return work;
 }

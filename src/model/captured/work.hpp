@@ -22,14 +22,15 @@ struct Work {
   OperatorKind kind = OperatorKind::elementwise;
   std::vector<Product> products{};
   std::optional<Operator> plain{};
-  /// Of other kernels: bytes that they move, and elements that they write one by one (broadcast or
-  /// strided operands, conversions of 16 bits to 32).
+  /// Bytes that other kernels move, and elements that they write one by one (broadcast or strided
+  /// operands, conversions of 16 bits to 32). Of a convolution: what its bias moves.
   Bytes moved{0};
   double one_by_one = 0;
-  bool wide = false;    ///< their elements are fp32
-  bool by_row = false;  ///< they reduce rows
-  bool known = true;    ///< else nothing says how fast such a kernel is: the bandwidth bounds it
-  double flops = 0;     ///< of products, a multiply-add counting 2
+  bool wide = false;     ///< their elements are fp32
+  bool by_row = false;   ///< they reduce rows
+  bool known = true;     ///< else nothing says how fast such a kernel is: the bandwidth bounds it
+  double flops = 0;      ///< of products, a multiply-add counting 2
+  double operators = 1;  ///< that the host runs for one call
 };
 
 Work work_of(const Kernel& kernel, double batch);
