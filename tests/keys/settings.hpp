@@ -60,6 +60,7 @@ inline std::vector<std::vector<std::string>> more_options() {
                   "embedding_dtype: bf16, train_metrics: 2, "
                   "precision: bf16, costs: analytic, activation_checkpointing: per_unit}"},
       {built_in + "activation_checkpointing: {layers: 1}}"},
+      {built_in + "activation_checkpointing: {every_layer: 2}}"},
       {built_in + "activation_checkpointing: {modules: [core_attn]}}"},
       {"model={use: mixtral_8x7b, batch_per_gpu: 1, precision: bf16_pure, "
        "experts_implementation: sequential}"},
