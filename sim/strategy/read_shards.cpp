@@ -124,6 +124,9 @@ Fsdp read_fsdp2(Map& map, Framework& framework) {
   fsdp.sharding = group      ? Fsdp::Sharding::hybrid_shard
                   : reshards ? Fsdp::Sharding::full_shard
                              : Fsdp::Sharding::shard_grad_op;
+  const bool blocks =
+      framework.choice_or(map, "strategy.fsdp2.", "wrap", {"unit", "blocks"}) == "blocks";
+  fsdp.wrap = blocks ? Fsdp::Wrap::blocks : Fsdp::Wrap::unit;
   if (group) {
     fsdp.shard_group = static_cast<int>(group->as_integer(1, kMostRanks));
     if (!reshards || counted)

@@ -151,7 +151,7 @@ inline std::vector<std::vector<std::string>> more_options() {
        "reduce_dtype: fp32, cpu_offload: true, gradient_accumulation: 2, algorithm: ring, "
        "host_overhead: 1us}}",
        built_in + "}"},
-      {"strategy={fsdp2: {reshard_after_forward: 2}}"},
+      {"strategy={fsdp2: {reshard_after_forward: 2, wrap: blocks}}"},
       {"strategy={ddp: {}, tensor_parallel: 1, sequence_parallel: false, pipeline_parallel: 2, "
        "context_parallel: {degree: 1, method: ring}, expert_parallel: 1, pipeline: {schedule: "
        "zero_bubble, virtual_stages: 1, split: auto}, micro_batches: 4, order: "

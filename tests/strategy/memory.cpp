@@ -348,7 +348,7 @@ BOOST_AUTO_TEST_CASE(beside_adapters_backward_holds_one_gathered_block) {
   const auto gathered_ahead = [](const Fsdp& fsdp) {
     const Program program = with_adapters(fsdp);
     std::vector<std::string> labels;
-    for (const Op& op : program.ops) labels.push_back(op.label());
+    for (const Op& op : program.ops) labels.push_back(op.title());
     const auto backward = std::ranges::find(labels, "backward layers.1");
     BOOST_REQUIRE(backward != labels.end());
     BOOST_TEST(std::count(labels.begin(), labels.end(), "all_gather layers.0") == 2);

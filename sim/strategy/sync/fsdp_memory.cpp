@@ -101,7 +101,7 @@ void FsdpMemory::gather(std::size_t run, OpId op, bool backward) {
   builder_.note(op, {all.held, Action::finish});
   builder_.take(op, all.low_precision);
   builder_.take(op, all.output);
-  builder_.take(op, all.held);
+  if (!options_.per_parameter) builder_.take(op, all.held);
   builder_.take(op, all.gloo);
   if (backward) builder_.give(op, all.part);
   builder_.give(op, all.low_precision);
@@ -112,6 +112,7 @@ void FsdpMemory::gather(std::size_t run, OpId op, bool backward) {
 void FsdpMemory::finish_gather(std::size_t run) {
   RunTensors& all = tensors_[run];
   if (all.gathering) {
+    if (options_.per_parameter) builder_.take(builder_.last(), all.held);
     builder_.give(builder_.last(), all.gloo);
     builder_.give(builder_.last(), all.output);
   }
