@@ -207,7 +207,7 @@ void fill_layer_counts(Facts& facts) {
   if (value_of(facts, "every_layer") == "true") {
     const std::string every = value_of(facts, "every");
     say(facts, "model.activation_checkpointing",
-        every == "1" ? "per_unit" : "{every: " + every + "}");
+        every == "1" ? "per_unit" : "{every_layer: " + every + "}");
   }
   const std::int64_t tokens = count_of(facts, "micro_tokens");
   const std::int64_t length = count_of(facts, "model.sequence");

@@ -191,7 +191,24 @@ void fill_accelerate(Facts& facts) {
   fill_shards(facts);
 }
 
-void fill_torchtitan(Facts& facts) {
+/// What a scenario leaves to its framework is said as that framework has it.
+void fill_checkpoints(const Scenario& scenario, Facts& facts) {
+  const std::string key = "model.activation_checkpointing";
+  const bool said =
+      std::ranges::any_of(facts, [&](const auto& fact) { return fact.first.starts_with(key); });
+  const auto& set = scenario.framework.set;
+  const auto own = std::ranges::find(set, key, &FrameworkSetting::key);
+  if (!said && own == set.end()) say(facts, key, "none");
+  if (!said && own != set.end()) flatten(Document::parse(own->value, key)->root(), key, facts);
+  const bool by_layers = facts.contains(key + ".every_layer");
+  say(facts, "every_layer", by_layers ? "true" : "false");
+  if (!by_layers) return;
+  say(facts, "every", value_of(facts, key + ".every_layer"));
+  facts.erase(key + ".every_layer");
+  facts.erase(key);
+}
+
+void fill_torchtitan(const Scenario& scenario, Facts& facts) {
   const std::string network = value_of(facts, "model.use");
   for (const char* family : {"llama3", "qwen3", "deepseek_v3", "gpt_oss"}) {
     std::string plain = network;
@@ -200,16 +217,7 @@ void fill_torchtitan(Facts& facts) {
     std::erase(start, '_');
     if (plain.starts_with(start)) say(facts, "network", family);
   }
-  const std::string checkpoints = value_of(facts, "model.activation_checkpointing");
-  if (facts.contains("model.activation_checkpointing.every")) {
-    say(facts, "every_layer", "true");
-    say(facts, "every", value_of(facts, "model.activation_checkpointing.every"));
-    facts.erase("model.activation_checkpointing.every");
-    facts.erase("model.activation_checkpointing");
-  } else {
-    say(facts, "every_layer", "false");
-    if (checkpoints.empty()) say(facts, "model.activation_checkpointing", "none");
-  }
+  fill_checkpoints(scenario, facts);
   fill_shards(facts);
   if (value_of(facts, "sync") == "ddp") {
     say(facts, "replicas", value_of(facts, "data"));
@@ -265,7 +273,7 @@ Facts facts_of(const Scenario& scenario, const Document& document, const std::st
   if (format == "megatron") fill_megatron(scenario, facts);
   if (format == "deepspeed" || format == "accelerate") fill_amp(facts);
   if (format == "accelerate") fill_accelerate(facts);
-  if (format == "torchtitan") fill_torchtitan(facts);
+  if (format == "torchtitan") fill_torchtitan(scenario, facts);
   return facts;
 }
 

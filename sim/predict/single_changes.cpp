@@ -174,7 +174,7 @@ class Changes {
     if (!options.cpu_offload)
       add_strategy_change("cpu_offload", strategy.with("cpu_offload", "true"));
     if (options.stage3) return;
-    if (options.wrap != Fsdp::Wrap::unit)
+    if (options.wrap == Fsdp::Wrap::model || options.wrap == Fsdp::Wrap::size)
       add_strategy_change("wrapping unit by unit", strategy.with("wrap", "unit"));
     if (options.backward_prefetch != Fsdp::Prefetch::none)
       add_strategy_change("no backward prefetch", strategy.with("backward_prefetch", "none"));

@@ -151,43 +151,33 @@ std::vector<bool> each(std::size_t every, const Model& model) {
   return chosen;
 }
 
-/// Nobody says it of a transformer that trains by layers: the framework's own.
-bool takes_every_second(const Map& map, const Framework& framework, const Scenario& scenario) {
-  return !map.has("activation_checkpointing") && scenario.transformer &&
-         framework.find("model.activation_checkpointing") == "{every: 2}";
+/// torchtitan counts layers alone, from 1 on: of two the first is kept.
+std::vector<bool> each_layer(std::size_t every, const Model& model) {
+  std::vector<bool> chosen(model.units.size(), false);
+  const std::vector<std::size_t> layers = counted_units(model);
+  for (std::size_t l = every - 1; l < layers.size(); l += every) chosen[layers[l]] = true;
+  return chosen;
 }
 
-}  // namespace
+/// Layers of a chain; a mistake where the model is none.
+std::int64_t layers_of(const Value& value, const Model& model) {
+  if (model.layers == 0)
+    value.fail(fmt::format("{} is no chain of like layers", model.name),
+               "name its units by units: [...]");
+  return value.as_integer(1, model.layers);
+}
 
-void read_checkpointing(Map& map, Framework& framework, Scenario& scenario) {
-  if (const auto offload = map.optional("activation_offload"))
-    scenario.offloads_activations = offload->as_choice({"none", "cpu"}) == "cpu";
-  const std::string key = "activation_checkpointing";
-  Model& model = scenario.model;
-  const std::optional<Value> value = map.has(key) ? map.optional(key) : std::nullopt;
-  if (takes_every_second(map, framework, scenario)) {
-    framework.note("model.activation_checkpointing");
-    scenario.checkpointed = each(2, model);
-    return;
-  }
-  if (!value || !value->is_map()) {
-    const std::string policy =
-        map.choice_or(key, "none", {"none", "per_unit", "selective", "op", "op_all"});
-    if (policy == "per_unit") scenario.checkpointed.assign(model.units.size(), true);
-    if (policy == "none" || policy == "per_unit") return;
-    return read_selective(*value, policy, framework, scenario);
-  }
-  Map policy = value->as_map();
+void read_policy(Map policy, Scenario& scenario) {
+  const Model& model = scenario.model;
   if (const auto modules = policy.optional("modules")) {
     policy.finish();
     return read_modules(*modules, scenario);
   }
   std::vector<bool> chosen;
   if (const auto layers = policy.optional("layers")) {
-    if (model.layers == 0)
-      policy.at_key("layers").fail(fmt::format("{} is no chain of like layers", model.name),
-                                   "name its units by units: [...]");
-    scenario.recomputed_layers = layers->as_integer(1, model.layers);
+    scenario.recomputed_layers = layers_of(*layers, model);
+  } else if (const auto every = policy.optional("every_layer")) {
+    chosen = each_layer(static_cast<std::size_t>(layers_of(*every, model)), model);
   } else if (const auto units = policy.optional("units")) {
     chosen = matching_units(units->as_list(), model);
   } else {
@@ -196,6 +186,31 @@ void read_checkpointing(Map& map, Framework& framework, Scenario& scenario) {
   }
   policy.finish();
   scenario.checkpointed = std::move(chosen);
+}
+
+/// What the framework does to a chain of like layers where nobody says it, as its data has it.
+std::optional<Value> policy_of(Framework& framework, const Model& model) {
+  const std::string key = "model.activation_checkpointing";
+  const std::optional<std::string> own = framework.find(key);
+  if (!own || model.layers == 0) return std::nullopt;
+  framework.note(key);
+  return Document::parse(*own, fmt::format("platforms/frameworks/{}.yaml", framework.name()))
+      ->root();
+}
+
+}  // namespace
+
+void read_checkpointing(Map& map, Framework& framework, Scenario& scenario) {
+  if (const auto offload = map.optional("activation_offload"))
+    scenario.offloads_activations = offload->as_choice({"none", "cpu"}) == "cpu";
+  const std::string key = "activation_checkpointing";
+  const std::vector<std::string> names = {"none", "per_unit", "selective", "op", "op_all"};
+  std::optional<Value> value = map.has(key) ? map.optional(key) : std::nullopt;
+  if (!value) value = policy_of(framework, scenario.model);
+  if (value && value->is_map()) return read_policy(value->as_map(), scenario);
+  const std::string policy = value ? value->as_choice(names) : map.choice_or(key, "none", names);
+  if (policy == "per_unit") scenario.checkpointed.assign(scenario.model.units.size(), true);
+  if (policy != "none" && policy != "per_unit") read_selective(*value, policy, framework, scenario);
 }
 
 void apply_recomputed_layers(Scenario& scenario) {

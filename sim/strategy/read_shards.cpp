@@ -12,7 +12,7 @@ const Choices<Fsdp::Prefetch> kPrefetches = {{"backward_pre", Fsdp::Prefetch::ba
 const Choices<Precision> kMixedTypes = {
     {"fp32", Precision::fp32}, {"bf16", Precision::bf16_pure}, {"fp16", Precision::fp16_pure}};
 
-/// `wrap: unit | model | {min_num_params: N}`.
+/// `wrap: unit | blocks | model | {min_num_params: N}`.
 void read_wrap(Map& map, Fsdp& fsdp) {
   const std::optional<Value> wrap = map.has("wrap") ? map.optional("wrap") : std::nullopt;
   if (wrap && wrap->is_map()) {
@@ -23,8 +23,9 @@ void read_wrap(Map& map, Fsdp& fsdp) {
     policy.finish();
     return;
   }
-  fsdp.wrap = read_choice(map, "wrap", fsdp.wrap,
-                          {{"unit", Fsdp::Wrap::unit}, {"model", Fsdp::Wrap::model}});
+  fsdp.wrap = read_choice(
+      map, "wrap", fsdp.wrap,
+      {{"unit", Fsdp::Wrap::unit}, {"blocks", Fsdp::Wrap::blocks}, {"model", Fsdp::Wrap::model}});
 }
 
 std::optional<Precision> read_mixed_type(Map& map, const std::string& key) {
@@ -123,6 +124,9 @@ Fsdp read_fsdp2(Map& map, Framework& framework) {
   fsdp.sharding = group      ? Fsdp::Sharding::hybrid_shard
                   : reshards ? Fsdp::Sharding::full_shard
                              : Fsdp::Sharding::shard_grad_op;
+  const bool blocks =
+      framework.choice_or(map, "strategy.fsdp2.", "wrap", {"unit", "blocks"}) == "blocks";
+  fsdp.wrap = blocks ? Fsdp::Wrap::blocks : Fsdp::Wrap::unit;
   if (group) {
     fsdp.shard_group = static_cast<int>(group->as_integer(1, kMostRanks));
     if (!reshards || counted)

@@ -58,15 +58,15 @@ Bytes main_gradient_element(const Ddp& ddp, Precision precision);
 struct Fsdp {
   enum class Sharding { full_shard, shard_grad_op, hybrid_shard };
   enum class Prefetch { none, backward_pre, backward_post };
-  enum class Wrap { unit, model, size };
+  enum class Wrap { unit, blocks, model, size };
   Sharding sharding = Sharding::full_shard;
   Prefetch backward_prefetch = Prefetch::backward_pre;
   bool forward_prefetch = false;  ///< the host issues the next unit's all_gather before a unit's
                                   ///< forward; felt where launches take time
   bool limit_all_gathers = true;  ///< an all_gather waits for the second last unit to be freed
-  /// What one FlatParameter holds: each unit of the model (a wrap policy over its blocks), the
-  /// whole model (PyTorch without a policy), or runs of units of at least min_num_params
-  /// (size_based_auto_wrap_policy).
+  /// What one FlatParameter holds: each unit of the model; each block
+  /// (transformer_auto_wrap_policy), beside which the root holds all else; the whole model (PyTorch
+  /// without a policy); or runs of units of at least min_num_params (size_based_auto_wrap_policy).
   Wrap wrap = Wrap::unit;
   std::int64_t min_num_params = 100'000'000;
   int shard_group = 0;  ///< ranks of a hybrid sharding group; 0: the ranks of one node

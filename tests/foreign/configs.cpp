@@ -149,6 +149,27 @@ BOOST_AUTO_TEST_CASE(out_and_in_again_is_the_same_scenario) {
   }
 }
 
+/// What a file leaves to torchtitan is what runs, and so what is written.
+BOOST_AUTO_TEST_CASE(torchtitans_own_checkpoints_are_written_out) {
+  const auto written = [](const std::string& policy, const std::string& text) {
+    const auto document = Document::parse(
+        fmt::format(
+            "model: {{use: llama_3_8b, sequence: 8192, batch_per_gpu: 1, precision: fp32{}}}"
+            "\nframework: torchtitan\ncluster: {{use: dgx_h100, nodes: 1}}\n"
+            "strategy: {{fsdp2: {{}}}}\noptimizer: {{adamw: {{}}}}\n",
+            policy),
+        "test.yaml");
+    return export_config(read_scenario(*document), *document, "torchtitan").text.find(text) !=
+           std::string::npos;
+  };
+  const std::string every = "mode = \"selective\"\nselective_ac_option = 2";
+  const std::string none = "mode = \"none\"";
+  const std::string key = ", activation_checkpointing: ";
+  BOOST_TEST(written("", every));
+  BOOST_TEST(written(key + "{every_layer: 2}", every));
+  BOOST_TEST(written(key + "none", none));
+}
+
 }  // namespace
 BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -218,6 +218,17 @@ BOOST_AUTO_TEST_CASE(a_default_that_is_written_out_changes_nothing) {
   BOOST_TEST(tally.keys >= 1000u);
 }
 
+/// selective_ac_option counts layers from 1 on.
+BOOST_AUTO_TEST_CASE(torchtitan_checkpoints_every_second_block_and_never_the_logits) {
+  const Scenario scenario = read_scenario(*scenario_of("torchtitan", "{fsdp2: {}}"));
+  std::vector<std::string> names;
+  for (std::size_t unit = 0; unit < scenario.checkpointed.size(); ++unit)
+    if (scenario.checkpointed[unit]) names.push_back(scenario.model.units[unit].name);
+  BOOST_TEST(names == (std::vector<std::string>{"layers.1", "layers.3"}),
+             boost::test_tools::per_element());
+  BOOST_TEST(read_scenario(*scenario_of("torch", "{fsdp2: {}}")).checkpointed.empty());
+}
+
 /// The framework's name is a default, too.
 BOOST_AUTO_TEST_CASE(the_framework_that_is_taken_can_be_written_out) {
   for (const std::string& strategy : kStrategies) {

@@ -60,6 +60,7 @@ inline std::vector<std::vector<std::string>> more_options() {
                   "embedding_dtype: bf16, train_metrics: 2, "
                   "precision: bf16, costs: analytic, activation_checkpointing: per_unit}"},
       {built_in + "activation_checkpointing: {layers: 1}}"},
+      {built_in + "activation_checkpointing: {every_layer: 2}}"},
       {built_in + "activation_checkpointing: {modules: [core_attn]}}"},
       {"model={use: mixtral_8x7b, batch_per_gpu: 1, precision: bf16_pure, "
        "experts_implementation: sequential}"},
@@ -150,7 +151,7 @@ inline std::vector<std::vector<std::string>> more_options() {
        "reduce_dtype: fp32, cpu_offload: true, gradient_accumulation: 2, algorithm: ring, "
        "host_overhead: 1us}}",
        built_in + "}"},
-      {"strategy={fsdp2: {reshard_after_forward: 2}}"},
+      {"strategy={fsdp2: {reshard_after_forward: 2, wrap: blocks}}"},
       {"strategy={ddp: {}, tensor_parallel: 1, sequence_parallel: false, pipeline_parallel: 2, "
        "context_parallel: {degree: 1, method: ring}, expert_parallel: 1, pipeline: {schedule: "
        "zero_bubble, virtual_stages: 1, split: auto}, micro_batches: 4, order: "

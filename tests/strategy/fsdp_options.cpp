@@ -2,7 +2,10 @@
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
+#include <numeric>
 
+#include "model/adaptation.hpp"
+#include "model/shares.hpp"
 #include "strategy/jobs.hpp"
 #include "strategy/sync/flat_parameters.hpp"
 
@@ -68,6 +71,49 @@ BOOST_AUTO_TEST_CASE(padding_is_gathered_and_reduced_too) {
   BOOST_TEST(
       sizes_of(schedule.programs[0], CollectiveKind::reduce_scatter) == (std::vector<double>{32}),
       per_element());
+}
+
+// transformer_auto_wrap_policy: the root has embeddings, the last norm and the logits, and stays
+// gathered (_runtime_utils.py: _post_forward_reshard). Of two blocks each is gathered twice.
+BOOST_AUTO_TEST_CASE(around_wrapped_blocks_the_root_holds_all_else) {
+  const Model model = transformer_model(llama(), {.sequence = 16});
+  const auto blocks = static_cast<std::size_t>(model.layers), units = model.units.size();
+  const std::vector<FlatParameter> runs =
+      wrap(model, {.wrap = Fsdp::Wrap::blocks}, Precision::fp32, 4);
+  BOOST_REQUIRE(runs.size() == blocks + 1);
+  BOOST_TEST(runs.front().root);
+  BOOST_TEST(runs.front().apart.size() == units - blocks - 1);
+  std::int64_t elements = 0, around = 0;
+  for (std::size_t unit = 0; unit < units; ++unit) {
+    elements += model.units[unit].parameters();
+    if (unit == 0 || unit > blocks) around += model.units[unit].parameters();
+  }
+  BOOST_TEST(runs.front().elements == around);
+  Toy toy{.model = model, .costs = {}};
+  toy.costs.units.resize(units);
+  const Program program =
+      schedule_of(Fsdp{.wrap = Fsdp::Wrap::blocks}, toy, star_cluster(4)).programs[0];
+  BOOST_TEST(sizes_of(program, CollectiveKind::all_gather).size() == 2 * blocks + 1);
+  const std::vector<double> reduced = sizes_of(program, CollectiveKind::reduce_scatter);
+  BOOST_TEST(reduced.size() == blocks + 1);
+  BOOST_TEST(reduced.back() == 4.0 * static_cast<double>(around));
+  BOOST_TEST(std::accumulate(reduced.begin(), reduced.end(), 0.0) ==
+             4.0 * static_cast<double>(elements));
+}
+
+// bitsandbytes' QuantState is no parameter: an fp32 scale per 64 weights is whole on each rank.
+BOOST_AUTO_TEST_CASE(scales_of_quantized_weights_are_not_sharded) {
+  const Model model = adapt(transformer_model(llama(), {.sequence = 16}),
+                            {.lora = Lora{.rank = 8, .targets = {"q"}}, .linear = StoredAs::nf4});
+  const auto block = [&](const Fsdp& fsdp) {
+    return wrap(model, fsdp, Precision::bf16_pure, 4)[1];
+  };
+  const FlatParameter flat = block({.flat_gradients = false});
+  const FlatParameter torchao = block({.per_parameter = true});
+  BOOST_TEST(flat.scales.value() == flat.others.value() / 0.5 * 4 / 64);
+  BOOST_TEST(flat.others.value() > 0);
+  BOOST_TEST(torchao.scales.value() == 0);
+  BOOST_TEST(torchao.others.value() == flat.others.value() + flat.scales.value());
 }
 
 // Wrapped as a whole a model is FSDP's root, whose parameters stay gathered from forward to

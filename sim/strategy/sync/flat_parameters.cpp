@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/stages.hpp"
+
 namespace rehearse::inline strategy {
 
 namespace {
@@ -14,6 +16,7 @@ std::int64_t padded(std::int64_t elements, std::int64_t shards) {
 bool complete(const Fsdp& options, std::int64_t elements) {
   switch (options.wrap) {
     case Fsdp::Wrap::unit:
+    case Fsdp::Wrap::blocks:
       return elements > 0;
     case Fsdp::Wrap::model:
       return false;
@@ -29,7 +32,22 @@ double modules_of_size(const Unit& unit, std::int64_t least) {
       unit.tensors, [&](std::int64_t elements) { return elements >= least; }));
 }
 
-void add_unit(const Unit& unit, Precision precision, bool apart, FlatParameter& run) {
+/// Bytes of an element of what bitsandbytes' parameter holds of a quantized weight. Its QuantState,
+/// with the scales, is an attribute of the module, which FSDP1 and ZeRO-3 do not know.
+Bytes packed_element(StoredAs storage) {
+  switch (storage) {
+    case StoredAs::nf4:
+    case StoredAs::nf4_double:
+      return Bytes(0.5);
+    case StoredAs::int8:
+      return Bytes(1);
+    default:
+      return Bytes(0);
+  }
+}
+
+void add_unit(const Unit& unit, Precision precision, bool apart, bool shards_scales,
+              FlatParameter& run) {
   for (std::size_t i = 0; i < unit.tensors.size(); ++i) {
     const ParameterTrait trait = unit.trait(i);
     if (apart && unit.is_of_experts(i)) {
@@ -42,9 +60,25 @@ void add_unit(const Unit& unit, Precision precision, bool apart, FlatParameter& 
     if (trait.trained || trait.storage == StoredAs::model) {
       run.elements += unit.tensors[i];
     } else {
-      run.others += stored_bytes(unit, i, precision);
+      const Bytes stored = stored_bytes(unit, i, precision);
+      const Bytes packed = static_cast<double>(unit.tensors[i]) * packed_element(trait.storage);
+      const bool whole = packed > Bytes(0) && !shards_scales;
+      run.others += whole ? packed : stored;
+      if (whole) run.scales += stored - packed;
     }
   }
+}
+
+/// By unit: whether the root holds it beside the blocks of a chain.
+std::vector<bool> around_blocks(const Model& model, const Fsdp& options) {
+  std::vector<bool> rest(model.units.size(), options.wrap == Fsdp::Wrap::blocks);
+  for (const std::size_t block : counted_units(model)) rest[block] = false;
+  return rest;
+}
+
+FlatParameter* root_of(std::vector<FlatParameter>& runs) {
+  const auto root = std::ranges::find(runs, true, &FlatParameter::root);
+  return root == runs.end() ? nullptr : &*root;
 }
 
 }  // namespace
@@ -53,16 +87,23 @@ std::vector<FlatParameter> wrap(const Model& model, const Fsdp& options, Precisi
                                 const Shards& shards, bool apart) {
   std::vector<FlatParameter> runs;
   std::int64_t held = 0;
+  std::vector<bool> rest = around_blocks(model, options);
   for (std::size_t unit = 0; unit < model.units.size(); ++unit) {
     const std::int64_t elements = model.units[unit].parameters();
     const bool begins = std::ranges::count(model.chunks, unit, &Chunk::first) > 0;
-    if (runs.empty() || begins || (elements > 0 && complete(options, held))) {
-      runs.push_back({.first = unit, .last = unit, .others = {}});
+    FlatParameter* const root = root_of(runs);
+    if (rest[unit] && root != nullptr) {
+      root->apart.push_back(unit);
+      add_unit(model.units[unit], precision, apart, options.per_parameter, *root);
+      continue;
+    }
+    if (runs.empty() || rest[unit] || begins || (elements > 0 && complete(options, held))) {
+      runs.push_back({.first = unit, .last = unit, .root = rest[unit], .others = {}, .scales = {}});
       held = 0;
     }
     held += elements;
     runs.back().last = unit;
-    add_unit(model.units[unit], precision, apart, runs.back());
+    add_unit(model.units[unit], precision, apart, options.per_parameter, runs.back());
     if (options.wrap == Fsdp::Wrap::size)
       runs.back().wrapped_modules += modules_of_size(model.units[unit], options.min_num_params);
   }

@@ -10,9 +10,13 @@ namespace rehearse::inline strategy {
 /// buffer.
 struct FlatParameter {
   std::size_t first = 0, last = 0;
+  /// Units behind these that it holds, too: the root's, around the blocks. They have no run.
+  std::vector<std::size_t> apart{};
+  bool root = false;          ///< stays gathered from forward until backward is over
   std::int64_t elements = 0;  ///< padded to a multiple of the sharding group's ranks
   std::int64_t trained = 0;   ///< those with a gradient, likewise
   Bytes others;               ///< of frozen tensors that are not kept as the precision says
+  Bytes scales;               ///< of quantized weights, which are no parameters: whole on each rank
   StoredAs storage = StoredAs::model;  ///< of what is trained
   std::int64_t graded =
       0;  ///< elements that gradients are made of: `trained`, or all that are flat

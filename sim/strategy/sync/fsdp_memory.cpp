@@ -1,5 +1,7 @@
 #include "strategy/sync/fsdp_memory.hpp"
 
+#include <ranges>
+
 #include "strategy/holdings.hpp"
 
 namespace rehearse::inline strategy {
@@ -85,6 +87,10 @@ void FsdpMemory::hold() {
   const bool on_host = options_.cpu_offload && on_gpu();
   for (std::size_t run = 0; run < runs_.size() && !on_host; ++run)
     builder_.hold(builder_.tensor(MemoryKind::parameters, stored(run), tensors_[run].owner));
+  for (std::size_t run = 0; run < runs_.size(); ++run)
+    if (runs_[run].scales > Bytes(0))
+      builder_.hold(
+          builder_.tensor(MemoryKind::parameters, runs_[run].scales, tensors_[run].owner));
   hold_surroundings(builder_,
                     options_.buffer_dtype ? parameter_element(*options_.buffer_dtype) : Bytes(4));
 }
@@ -95,7 +101,7 @@ void FsdpMemory::gather(std::size_t run, OpId op, bool backward) {
   builder_.note(op, {all.held, Action::finish});
   builder_.take(op, all.low_precision);
   builder_.take(op, all.output);
-  builder_.take(op, all.held);
+  if (!options_.per_parameter) builder_.take(op, all.held);
   builder_.take(op, all.gloo);
   if (backward) builder_.give(op, all.part);
   builder_.give(op, all.low_precision);
@@ -106,6 +112,7 @@ void FsdpMemory::gather(std::size_t run, OpId op, bool backward) {
 void FsdpMemory::finish_gather(std::size_t run) {
   RunTensors& all = tensors_[run];
   if (all.gathering) {
+    if (options_.per_parameter) builder_.take(builder_.last(), all.held);
     builder_.give(builder_.last(), all.gloo);
     builder_.give(builder_.last(), all.output);
   }
@@ -139,6 +146,8 @@ std::vector<TensorId> FsdpMemory::collect(std::size_t run, OpId op) {
 /// The gradients of the run's parameters, in the order in which they are made.
 std::vector<TensorId> FsdpMemory::collected(std::size_t run) const {
   std::vector<TensorId> all;
+  for (const std::size_t unit : std::views::reverse(runs_[run].apart))
+    for (const TensorId id : builder_.tapes().gradients(unit)) all.push_back(id);
   for (std::size_t unit = runs_[run].last + 1; unit-- > runs_[run].first;)
     for (const TensorId id : builder_.tapes().gradients(unit)) all.push_back(id);
   return all;

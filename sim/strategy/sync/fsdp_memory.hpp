@@ -39,9 +39,10 @@ class FsdpMemory {
   /// The run's share is copied from the host for its all_gather.
   void copy_in(std::size_t run, OpId op) { builder_.take(op, tensors_[run].copied); }
   void gather(std::size_t run, OpId op, bool backward);
-  /// The host has waited for the run's all_gather. On a CPU only now it is certain that Gloo's
-  /// thread has given back the flat copy into which it gathers: the computation beside a gather
-  /// that was issued ahead finds it there.
+  /// The host has waited for the run's all_gather. FSDP2 makes its parameters now, of what was
+  /// gathered (_fsdp_collectives.py: foreach_all_gather_copy_out). On a CPU only now it is certain
+  /// that Gloo's thread has given back the flat copy into which it gathers: the computation beside
+  /// a gather that was issued ahead finds it there.
   void finish_gather(std::size_t run);
   /// After the run's forward `op`, before free(): the part that backward gathers from.
   void keep_part(std::size_t run, OpId op) { builder_.take(op, tensors_[run].part); }

@@ -60,7 +60,11 @@ class TorchFsdp : public Sync {
         ends_(begins_.size()),
         gather_of_(runs.size()),
         gathered_(runs.size()) {
-    for (std::size_t j = 0; j < runs.size(); ++j) begins_[runs[j].first] = ends_[runs[j].last] = j;
+    for (std::size_t j = 0; j < runs.size(); ++j) {
+      begins_[runs[j].first] = ends_[runs[j].last] = j;
+      const std::vector<std::size_t>& apart = runs[j].apart;
+      if (!apart.empty()) root_goes_on_ = apart.back() + 1 == rank.job.model.units.size();
+    }
   }
 
   void setup() override;
@@ -94,6 +98,9 @@ class TorchFsdp : public Sync {
   Seconds copy_time(Bytes size) const { return node_.pcie.latency + size / node_.pcie.bandwidth; }
   OpId add_copy(Verb way, const std::string& what, Bytes size, std::vector<After> after);
   void gather(std::size_t j, bool backward = false);
+  void prefetch(std::size_t j);
+  bool ends_root(std::size_t unit) const;
+  bool hooks_adapters(std::size_t j) const;
   void wait_for_gather(std::size_t j);
   void gather_part(std::size_t part);
   void reduce(std::size_t j, OpId backward, const Pass& pass);
@@ -113,6 +120,7 @@ class TorchFsdp : public Sync {
   std::vector<std::optional<std::size_t>> begins_, ends_;  ///< by unit, the run that does
   std::vector<std::optional<OpId>> gather_of_;
   std::vector<bool> gathered_;  ///< in this step, where units stay so
+  bool root_goes_on_ = false;   ///< to the last unit, where backward begins
   std::vector<After> reduced_;
   std::optional<OpId> first_gather_, reducing_;
 };
@@ -202,6 +210,25 @@ void TorchFsdp::gather(std::size_t j, bool backward) {
   if (first) first_gather_ = OpId(copies_ ? begin - 1 : begin);
 }
 
+/// What backward uses behind run `j`, unless that is there.
+void TorchFsdp::prefetch(std::size_t j) {
+  if (j > 0 && !runs_[j - 1].root) gather(j - 1, true);
+}
+
+/// A block's adapters that are wrapped by themselves are what its own hook prefetches, one after
+/// the other (_exec_order_utils.py: get_handle_to_backward_prefetch); that of the first one in
+/// forward, the last in backward, prefetches the block before.
+bool TorchFsdp::hooks_adapters(std::size_t j) const {
+  const FlatParameter& run = runs_[j];
+  const bool frozen = run.graded < run.elements || run.others > Bytes(0);
+  return !options_.flat_gradients && frozen && run.graded > 0;
+}
+
+/// Whether backward begins with the unit, whose hook is the root's.
+bool TorchFsdp::ends_root(std::size_t unit) const {
+  return root_goes_on_ && unit + 1 == job_.model.units.size();
+}
+
 /// A stream waits for a gather without its host, unless the host computes.
 void TorchFsdp::wait_for_gather(std::size_t j) {
   if (builder_.host_computes()) builder_.block_host("all_gather", {{*gather_of_[j]}});
@@ -233,22 +260,24 @@ std::vector<After> TorchFsdp::before_forward(std::size_t unit, const Pass& pass)
 
 void TorchFsdp::after_forward(std::size_t unit, OpId forward, const Pass& /*pass*/) {
   const auto j = ends_[unit];
-  if (!j || keeps_whole() || !reshards_after_forward()) return;
+  if (!j || keeps_whole() || !reshards_after_forward() || runs_[*j].root) return;
   memory_.keep_part(*j, forward);
   free_events_.freed_after(forward, memory_.free(*j, forward));
 }
 
 std::vector<After> TorchFsdp::before_backward(std::size_t unit, const Pass& /*pass*/) {
   const auto ended = ends_[unit];
+  const bool ahead = options_.backward_prefetch == Fsdp::Prefetch::backward_pre;
+  if (!keeps_whole() && ahead && reshards_after_forward() && ends_root(unit))
+    prefetch(runs_.size());
   if (!ended || keeps_whole()) return {};
   const std::size_t j = *ended;
   const bool gathers = reshards_after_forward();
-  const bool prefetched =
-      options_.backward_prefetch != Fsdp::Prefetch::none && j + 1 < runs_.size();
-  if (gathers && !prefetched) gather(j, true);
+  const bool last = j + 1 == runs_.size() && !(ahead && root_goes_on_);
+  const bool prefetched = options_.backward_prefetch != Fsdp::Prefetch::none && !last;
+  if (gathers && !prefetched && !runs_[j].root) gather(j, true);
   wait_for_gather(j);
-  if (gathers && j > 0 && options_.backward_prefetch == Fsdp::Prefetch::backward_pre)
-    gather(j - 1, true);
+  if (gathers && ahead && !hooks_adapters(j)) prefetch(j);
   return {{*gather_of_[j]}};
 }
 
@@ -261,9 +290,10 @@ void TorchFsdp::after_backward(std::size_t unit, OpId backward, const Pass& pass
   auto freed = memory_.collect(j, backward);
   if (!keeps_whole()) {
     free_events_.freed_after(backward, std::move(freed));
-    if (reshards_after_forward() && j > 0 &&
-        options_.backward_prefetch == Fsdp::Prefetch::backward_post)
-      gather(j - 1, true);
+    const bool late =
+        options_.backward_prefetch == Fsdp::Prefetch::backward_post ||
+        (options_.backward_prefetch == Fsdp::Prefetch::backward_pre && hooks_adapters(j));
+    if (reshards_after_forward() && late) prefetch(j);
   }
   reduce(j, backward, pass);
 }
