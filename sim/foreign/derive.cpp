@@ -200,6 +200,9 @@ void fill_model(Facts& facts) {
   const std::string targets = value_of(facts, "model.lora.targets");
   if (targets.find(',') != std::string::npos && !targets.starts_with('['))
     say(facts, "model.lora.targets", "[" + targets + "]");
+  const std::string modules = value_of(facts, "model.activation_checkpointing.modules");
+  if (!modules.empty() && !modules.starts_with('['))
+    say(facts, "model.activation_checkpointing.modules", "[" + modules + "]");
 }
 
 /// torchtitan checkpoints every so many layers, and counts micro-batches in tokens.

@@ -140,6 +140,12 @@ std::string typed(const std::string& value) {
   return text + "]";
 }
 
+/// A list's items, as a command takes several values: "[a, b]" is "a b".
+std::string words_of(std::string list) {
+  std::erase_if(list, [](char c) { return c == '[' || c == ']' || c == ','; });
+  return list;
+}
+
 std::string as_script(const SettingList& settings, const Scenario& scenario) {
   std::string launcher, options;
   bool in_parts = false, hybrid = false;
@@ -151,8 +157,9 @@ std::string as_script(const SettingList& settings, const Scenario& scenario) {
     std::string name = of_launcher ? key.substr(9) : key;
     if (!of_launcher) std::ranges::replace(name, '_', '-');
     const std::string word =
-        value == "true"
-            ? fmt::format("--{}", name)
+        value == "true" ? fmt::format("--{}", name)
+        : value.starts_with('[')
+            ? fmt::format("--{} {}", name, words_of(value))
             : fmt::format("--{} {}", name, shell_quoted(value == "null" ? "none" : value));
     if (of_launcher)
       launcher += " " + word;

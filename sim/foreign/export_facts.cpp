@@ -134,9 +134,33 @@ void say_shape(const TransformerShape& shape, Facts& facts) {
   }
 }
 
+/// True where say_shape() says all of it: a decoder of alike blocks without further mechanisms.
+bool is_said_in_full(const TransformerShape& shape) {
+  const bool plain_attention = shape.window == 0 && !shape.sinks && shape.softcap == 0 &&
+                               !shape.attention_gate && !shape.linear && !shape.state_space;
+  const bool plain_blocks = shape.parts.empty() && shape.norm_place == NormPlace::before &&
+                            shape.parallel_norms == 0 && shape.encoder_layers == 0;
+  const bool plain_ends = shape.causal() && shape.embedding_width == 0 && !shape.embedding_norm &&
+                          shape.logits_softcap == 0;
+  return plain_attention && plain_blocks && plain_ends;
+}
+
+/// TransformerEngine's loss is an option of Megatron-LM, which is off where nobody names it.
+void say_loss(const Scenario& scenario, Facts& facts) {
+  if (facts.contains("model.loss")) return;
+  for (const Unit& unit : scenario.model.units)
+    for (const Layer& layer : unit.layers)
+      if (layer.loss == Loss::fused_logits) say(facts, "model.loss", "fused_logits");
+}
+
 /// Megatron-LM has other words for these.
 void fill_megatron(const Scenario& scenario, Facts& facts) {
-  if (scenario.transformer) say_shape(*scenario.transformer, facts);
+  if (scenario.transformer) {
+    say_shape(*scenario.transformer, facts);
+    if (is_said_in_full(*scenario.transformer))
+      for (const char* name : {"model.use", "model.hf"}) facts.erase(name);
+  }
+  say_loss(scenario, facts);
   if (facts.contains(kShape + "kv_heads")) say(facts, "group_query", "true");
   say_count(facts, "longest", count_of(facts, "model.sequence"));
   if (facts.contains(kShape + "dropout"))
@@ -153,10 +177,15 @@ void fill_megatron(const Scenario& scenario, Facts& facts) {
   if (count_of(facts, experts + "interval") > 1)
     say(facts, "layer_freq", value_of(facts, experts + "interval"));
   for (const char* said : {"shared", "first_dense", "interval"}) facts.erase(experts + said);
+  if (facts.contains("model.activation_checkpointing.modules"))
+    say(facts, "recompute_by_modules", "true");
   if (facts.contains("model.activation_checkpointing.layers"))
     say(facts, "recompute_method", "block");
   if (count_of(facts, "strategy.pipeline.virtual_stages") > 1 &&
       value_of(facts, "strategy.pipeline.schedule") == "interleaved_1f1b")
+    facts.erase("strategy.pipeline.schedule");
+  // Without virtual stages it is Megatron-LM's only order.
+  if (value_of(facts, "strategy.pipeline.schedule") == "1f1b")
     facts.erase("strategy.pipeline.schedule");
   if (value_of(facts, "model.compile") == "true") facts.erase("model.compile");
 }

@@ -158,6 +158,8 @@ double number_at(const nlohmann::json& map, const char* key) {
 
 void read_mlperf(Lines& lines, TrainingLog& log) {
   std::string line;
+  bool in_tokens = false;  // GPT-3's throughput
+  double length = 0;
   while (lines.next(line)) {
     const std::size_t at = line.find(":::MLLOG");
     if (at == std::string::npos) continue;
@@ -166,11 +168,15 @@ void read_mlperf(Lines& lines, TrainingLog& log) {
     const nlohmann::json value = entry.value("value", nlohmann::json());
     if (key == "global_batch_size" && value.is_number())
       log.global_batch = value.get<std::int64_t>();
+    if (key == "submission_benchmark") in_tokens = value == "gpt3";
+    if (key == "max_sequence_length" && value.is_number()) length = value.get<double>();
     if (key != "tracked_stats" || !value.is_object()) continue;
     if (const double time = number_at(value, "train_step_time"); time > 0)
       log.step_times.push_back(time);
-    else if (const double rate = number_at(value, "throughput"); rate > 0)
+    else if (const double rate = number_at(value, "throughput"); rate > 0 && !in_tokens)
       log.samples_per_s.push_back(rate);
+    else if (rate > 0 && length > 0)
+      log.samples_per_s.push_back(rate / length);
   }
 }
 

@@ -271,8 +271,10 @@ void ShellScript::read_braced(const MarkedChar& at, MarkedText& word, bool quote
   if (rest == "[@]" || rest == "[*]") {
     const auto found = variables_.find(name);
     if (found == variables_.end()) return put(unknown("$" + name, at, quoted));
-    for (const MarkedText& item : found->second.items) {
+    for (MarkedText item : found->second.items) {
       if (!word.empty()) word.push_back({.text = ' ', .quoted = false});
+      // Without quotes around the array, a shell splits its items at spaces.
+      for (MarkedChar& one : item) one.quoted = one.quoted && quoted;
       put(item);
     }
     return;

@@ -79,12 +79,14 @@ Json ranked_json(const PlanResult& result, std::size_t place) {
   const PreparedPlan& prepared = result.prepared;
   const std::size_t i = result.ranking[place];
   const Candidate& candidate = prepared.candidates[i];
+  const std::string exported = export_line(prepared, i);
   Json json = {
       {"rank", place + 1},
       {"tied", is_tied(candidate, prepared.candidates, result.ranking, prepared.plan.objective)},
       {"settings", settings_json(prepared, i)},
       {"scenario_overrides", overrides_json(prepared, i)},
       {"run", run_line(prepared, i)},
+      {"export", exported.empty() ? Json() : Json(exported)},
       {"metrics", metrics_json(candidate)},
       {"intervals", intervals_json(candidate)},
       {"at_risk", candidate.at_risk},

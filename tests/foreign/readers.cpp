@@ -45,6 +45,18 @@ BOOST_AUTO_TEST_CASE(a_scripts_own_variables_are_put_in) {
   BOOST_TEST(options.count("no") == 0u);
 }
 
+/// A shell splits an array's items at their spaces, but between quotes.
+BOOST_AUTO_TEST_CASE(an_arrays_items_are_split_where_a_shell_splits_them) {
+  const std::string array = "A=(\"--fp8-format hybrid\" --bf16)\n";
+  const auto split = shell_entries(array + "torchrun pretrain_gpt.py ${A[@]}\n", "x.sh");
+  BOOST_REQUIRE(split.size() == 2u);
+  BOOST_TEST(split[0].key == "fp8_format");
+  BOOST_TEST(split[0].value == "hybrid");
+  const auto whole = shell_entries(array + "torchrun pretrain_gpt.py \"${A[@]}\"\n", "x.sh");
+  BOOST_REQUIRE(whole.size() == 2u);
+  BOOST_TEST(whole[0].key == "fp8_format hybrid");
+}
+
 BOOST_AUTO_TEST_CASE(what_the_file_does_not_say_is_not_guessed) {
   const auto options = options_of(
       "if [ $X = 1 ]; then\n  E=\"--a 1\"\nfi\nB=\"--b 2\"\npython t.py $E $B --c $UNSET --d "
@@ -153,6 +165,37 @@ BOOST_AUTO_TEST_CASE(logs_that_people_showed_are_read) {
       "CurrSamplesPerSec=159.63, MemAllocated=1.75GB, MaxMemAllocated=2.6GB\n");
   BOOST_TEST(deepspeed.samples_per_s == (std::vector<double>{83.486, 159.63}),
              boost::test_tools::per_element());
+  // mlcommons/training_results_v3.1, NVIDIA/results/eos-dfw_n1344_ngc23.09_nemo/gpt3/result_1.txt:
+  // tokens a second of 2,688 sequences a step
+  const TrainingLog gpt3 = log_of(
+      ":::MLLOG {\"key\": \"submission_benchmark\", \"value\": \"gpt3\"}\n"
+      ":::MLLOG {\"key\": \"global_batch_size\", \"value\": 2688}\n"
+      ":::MLLOG {\"key\": \"max_sequence_length\", \"value\": 2048}\n"
+      ":::MLLOG {\"namespace\": \"\", \"time_ms\": 1696565401886, \"event_type\": "
+      "\"POINT_IN_TIME\", "
+      "\"key\": \"tracked_stats\", \"value\": {\"train_epoch_timing\": 234.93810319900513}, "
+      "\"metadata\": {\"lineno\": 277, \"step\": 1211105280}}\n"
+      ":::MLLOG {\"namespace\": \"\", \"time_ms\": 1696565401886, \"event_type\": "
+      "\"POINT_IN_TIME\", "
+      "\"key\": \"tracked_stats\", \"value\": {\"throughput\": 5154997.267404211}}\n");
+  BOOST_TEST(gpt3.samples_per_s.at(0) == 5154997.267404211 / 2048);
+  // The README of a cloud for MLPerf v4.0's Llama 2 70B with LoRA: samples a second
+  const TrainingLog lora = log_of(
+      "0: :::MLLOG {\"namespace\": \"\", \"time_ms\": 1721026606541, \"event_type\": "
+      "\"INTERVAL_START\", \"key\": \"block_start\", \"value\": null, \"metadata\": "
+      "{\"lineno\": 129, \"samples_count\": 2688}}\n"
+      "0: :::MLLOG {\"namespace\": \"\", \"time_ms\": 1721026805975, \"event_type\": "
+      "\"POINT_IN_TIME\", \"key\": \"tracked_stats\", \"value\": {\"throughput\": "
+      "1.9257918929116467}, \"metadata\": {\"lineno\": 161, \"step\": 3072}}\n");
+  BOOST_TEST(lora.samples_per_s.at(0) == 1.9257918929116467);
+  // A run of Qwen3-8B, as transformers' Trainer returned it: 4,750 rows in 297 steps
+  const TrainingLog qwen = log_of(
+      "{\"log_history\": [{\"epoch\": 1.0, \"loss\": 0.0303, \"step\": 290}, {\"epoch\": 1.0, "
+      "\"step\": 297, \"total_flos\": 1.010257903451136e+17, \"train_loss\": "
+      "0.11072738671844656, \"train_runtime\": 505.6061, \"train_samples_per_second\": 9.395, "
+      "\"train_steps_per_second\": 0.587}]}\n");
+  BOOST_TEST(qwen.step_times.at(0) == 1 / 0.587);
+  BOOST_TEST(qwen.samples_per_s.at(0) == 9.395);
   // meta-pytorch/torchtune, pull request 1358
   const TrainingLog torchtune = log_of(
       "Step 1 | loss:2.085338 lr:2e-05 tokens_per_second_per_gpu:57.8288\n"
