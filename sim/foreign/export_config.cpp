@@ -16,6 +16,8 @@ namespace {
 
 using SettingList = std::vector<std::pair<std::string, std::string>>;
 
+std::string in_quotes(const std::string& value) { return nlohmann::json(value).dump(); }
+
 /// Writes rules backwards: settings whose facts are these.
 class Writer {
  public:
@@ -106,7 +108,7 @@ class Writer {
           return is_default(one.first, one.second) && value == "false";
         }))
       return false;
-    write(rule.key, value);
+    write(rule.key, rule.kind == Rule::Kind::count_word ? in_quotes(value) : value);
     if (!rule.to.empty()) said_.insert(rule.to);
     for (const auto& [name, as] : rule.set) said_.insert(name);
     return true;
@@ -123,13 +125,11 @@ bool is_bare(const std::string& value) {
   return value == "true" || value == "false" || decimal_number(value).has_value();
 }
 
-std::string quoted(const std::string& value) { return nlohmann::json(value).dump(); }
-
 /// A value as TOML, JSON and YAML have it alike; lists keep their words in quotes.
 std::string typed(const std::string& value) {
   if (value == "null") return "null";
-  if (is_bare(value)) return value;
-  if (!value.starts_with('[')) return quoted(value);
+  if (is_bare(value) || value.starts_with('"')) return value;
+  if (!value.starts_with('[')) return in_quotes(value);
   std::string text = "[";
   for (std::size_t at = 1; at < value.size() && value.size() > 2;) {
     const std::size_t end = std::min(value.find_first_of(",]", at), value.size());
@@ -179,7 +179,7 @@ std::string as_toml(const SettingList& settings) {
     const std::size_t dot = key.rfind('.');
     // TOML has no null: torchtitan's word is "none".
     tables[key.substr(0, dot)] += fmt::format("{} = {}\n", key.substr(dot + 1),
-                                              value == "null" ? quoted("none") : typed(value));
+                                              value == "null" ? in_quotes("none") : typed(value));
   }
   std::string text;
   for (const auto& [name, lines] : tables)

@@ -44,7 +44,8 @@ std::vector<std::string> words_of(const Value& value) {
 }
 
 Rule read_rule(const Value& value) {
-  static const std::vector<std::string> kKinds = {"word", "count", "whole", "number", "flag"};
+  static const std::vector<std::string> kKinds = {"word",   "count", "whole",
+                                                  "number", "flag",  "count_word"};
   Map map = value.as_map();
   Rule rule;
   rule.key = map.require("key").as_string();

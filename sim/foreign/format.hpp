@@ -11,7 +11,8 @@ namespace rehearse::inline foreign {
 /// that holds for a setting counts.
 struct Rule {
   using Pairs = std::vector<std::pair<std::string, std::string>>;
-  enum class Kind { word, count, whole, number, flag };
+  /// A count_word is a count that the other program has as text.
+  enum class Kind { word, count, whole, number, flag, count_word };
 
   std::string key;              ///< "train_batch_size", or with what is below it "comms_logger.*"
   std::vector<std::string> is;  ///< values that it holds for; empty: any

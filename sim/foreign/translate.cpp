@@ -54,7 +54,7 @@ void check_kind(const Entry& entry, Rule::Kind kind) {
     if (!number || *number < 0) fail("a number of 0 or more");
     return;
   }
-  const double least = kind == Rule::Kind::count ? 1 : 0;
+  const double least = kind == Rule::Kind::whole ? 0 : 1;
   const bool whole = number && *number == std::floor(*number);
   if (!whole || *number < least || *number > kMostCount)
     fail(least > 0 ? "a whole number above 0" : "a whole number of 0 or more");
