@@ -145,7 +145,7 @@ std::vector<KeySection> strategy_keys() {
          "Parameters are freed after forward, and gathered once more; the root's are kept."},
         {"shard_group", "integer >= 1 (ranks)", "-",
          "Ranks that share one copy, replicated over all others (HSDP)."},
-        {"wrap", "unit | blocks", "blocks; of torchtitan and megatron unit",
+        {"wrap", "unit | blocks", "(the framework's: blocks of torch)",
          "What one call has: each unit; or each block, and the root all else."},
         {"param_dtype", kTypes, "(model.precision; bf16 of torchtitan)", "mp_policy: what units compute in."},
         {"reduce_dtype", kTypes, "(param_dtype; fp32 of torchtitan)", "mp_policy: gradients on the wire."},

@@ -175,17 +175,22 @@ std::vector<std::string> sentences_of(const Scoreboard& board, const Validation&
 }
 
 /// One sentence for all held-out numbers of GPUs of one kind; empty: there are none.
-std::string all_words(const char* what, const ScoreTable& scores) {
+std::string all_words(const char* one, const char* many, const ScoreTable& scores) {
   if (scores.lines.empty()) return "";
   const ScoreLine& all = scores.lines.back();
-  return fmt::format(
-      "{} {} are {} off on average, {} in the median; {} are inside their intervals.", all.cases,
-      what, share(all.mean), share(all.median), inside(all.coverage));
+  const bool single = all.cases == 1;
+  const std::string held =
+      all.coverage.intervals == 0 ? ""
+      : single ? fmt::format("; {} is inside its 90 % interval", inside(all.coverage))
+               : fmt::format("; {} are inside their 90 % intervals", inside(all.coverage));
+  return fmt::format("{} {} {} off on average, {} in the median{}.", all.cases, single ? one : many,
+                     share(all.mean), share(all.median), held);
 }
 
 std::string answer_of(const Scoreboard& board, const Validation& validation) {
-  std::vector<std::string> words = {all_words("times", board.time),
-                                    all_words("peaks of memory", board.memory), cpus_words(board)};
+  std::vector<std::string> words = {
+      all_words("time is", "times are", board.time),
+      all_words("peak of memory is", "peaks of memory are", board.memory), cpus_words(board)};
   if (board.pairs > 0)
     words.push_back(fmt::format(
         "Of {} pairs of layouts {} are in order.", board.pairs,

@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(torchtitans_own_checkpoints_are_written_out) {
     return export_config(read_scenario(*document), *document, "torchtitan").text.find(text) !=
            std::string::npos;
   };
-  const std::string every = "mode = \"selective\"\nselective_ac_option = 2";
+  const std::string every = "mode = \"selective\"\nselective_ac_option = \"2\"";
   const std::string none = "mode = \"none\"";
   const std::string key = ", activation_checkpointing: ";
   BOOST_TEST(written("", every));
