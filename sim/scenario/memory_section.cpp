@@ -180,7 +180,7 @@ void read_policy(Map policy, Scenario& scenario) {
     chosen = each_layer(static_cast<std::size_t>(layers_of(*every, model)), model);
   } else if (const auto units = policy.optional("units")) {
     chosen = matching_units(units->as_list(), model);
-  } else {
+  } else if (policy.has("every") || policy.keys().empty()) {
     const auto count = static_cast<std::int64_t>(model.units.size());
     chosen = each(static_cast<std::size_t>(policy.require("every").as_integer(1, count)), model);
   }
@@ -188,7 +188,8 @@ void read_policy(Map policy, Scenario& scenario) {
   scenario.checkpointed = std::move(chosen);
 }
 
-/// What the framework does to a chain of like layers where nobody says it, as its data has it.
+/// The framework's data says which of a chain of like layers are checkpointed where nobody else
+/// does.
 std::optional<Value> policy_of(Framework& framework, const Model& model) {
   const std::string key = "model.activation_checkpointing";
   const std::optional<std::string> own = framework.find(key);
