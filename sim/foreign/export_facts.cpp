@@ -220,7 +220,7 @@ void fill_accelerate(Facts& facts) {
   fill_shards(facts);
 }
 
-/// What a scenario leaves to its framework is said as that framework has it.
+/// Says the framework's own policy where a scenario leaves it to the framework.
 void fill_checkpoints(const Scenario& scenario, Facts& facts) {
   const std::string key = "model.activation_checkpointing";
   const bool said =

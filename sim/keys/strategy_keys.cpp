@@ -113,7 +113,7 @@ std::vector<KeySection> strategy_keys() {
         {"shard_group", "integer >= 1 (ranks)", "(the ranks of a node)",
          "Ranks that share one copy under hybrid_shard."},
         {"wrap", "unit | blocks | model or map", "unit",
-         "What one FlatParameter holds; of `blocks` the root has all else, and keeps it gathered."},
+         "One FlatParameter has so much; under `blocks` the root has the rest, which stays gathered."},
         {"wrap.min_num_params", "integer >= 1", "100000000",
          "Units are joined until they have so many parameters."},
         {"adapters_apart", "true or false", "true",

@@ -15,7 +15,7 @@ std::string plan_json(const PlanResult& result);
 std::string plan_csv(const PlanResult& result);
 
 struct PlanTable {
-  std::size_t top = 10;  ///< rows of the ranking
+  std::size_t top = 10;     ///< rows of the ranking
   std::size_t width = 100;  ///< columns of paragraphs; tables are as wide as they are
   bool color = false;
   Detail detail = Detail::all;

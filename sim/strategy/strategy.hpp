@@ -64,7 +64,7 @@ struct Fsdp {
   bool forward_prefetch = false;  ///< the host issues the next unit's all_gather before a unit's
                                   ///< forward; felt where launches take time
   bool limit_all_gathers = true;  ///< an all_gather waits for the second last unit to be freed
-  /// What one FlatParameter holds: each unit of the model; each block
+  /// One FlatParameter holds each unit of the model; each block
   /// (transformer_auto_wrap_policy), beside which the root holds all else; the whole model (PyTorch
   /// without a policy); or runs of units of at least min_num_params (size_based_auto_wrap_policy).
   Wrap wrap = Wrap::unit;

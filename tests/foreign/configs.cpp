@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE(out_and_in_again_is_the_same_scenario) {
   }
 }
 
-/// What a file leaves to torchtitan is what runs, and so what is written.
+/// torchtitan's own policy runs where a file is silent, and so it is written.
 BOOST_AUTO_TEST_CASE(torchtitans_own_checkpoints_are_written_out) {
   const auto written = [](const std::string& policy, const std::string& text) {
     const auto document = Document::parse(

@@ -1,7 +1,4 @@
-// Ranks that share experts: their groups, what they send, who reduces which gradients, and that a
-// few of them stand for all.
-#include <boost/test/data/monomorphic.hpp>
-#include <boost/test/data/test_case.hpp>
+// Ranks that share experts: their groups, what they send, and who reduces which gradients.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -17,21 +14,8 @@ namespace rehearse {
 BOOST_AUTO_TEST_SUITE(experts_test)
 namespace {
 
-namespace data = boost::unit_test::data;
-
 constexpr double kTokens = 64, kHidden = 256, kWidth = 128, kExperts = 16, kActive = 2;
 constexpr double kExpert = 3 * kHidden * kWidth;  // elements of its weights
-
-Layout experts(int expert, int tensor = 1, int expert_tensor = 1) {
-  Layout layout;
-  layout.data = Ddp{.algorithm = CollectiveAlgorithm::ring};
-  layout.mesh.tensor = tensor;
-  layout.mesh.expert = expert;
-  layout.mesh.expert_tensor = expert_tensor;
-  layout.sequence_parallel = tensor > 1;
-  layout.micro_batches = 2;
-  return layout;
-}
 
 Toy share_on(const Layout& layout, const Cluster& cluster, int layers = 2) {
   return share_on(mixture(layers), layout, cluster);
@@ -72,38 +56,38 @@ using Ranks = std::vector<std::size_t>;
 
 BOOST_AUTO_TEST_CASE(groups_are_megatrons) {
   // RankGenerator(tp=etp, ep=4, dp=2, cp=1) of 16 ranks, tensor 2: experts split 16 by 2 x 4 x 2.
-  const Schedule both = schedule_on(experts(4, 2, 2), nodes_of(4));
+  const Schedule both = schedule_on(expert_layout(4, 2, 2), nodes_of(4));
   BOOST_TEST(members(both, "experts") == (Ranks{0, 2, 4, 6}));
   BOOST_TEST(members(both, "expert tensor") == (Ranks{0, 1}));
   BOOST_TEST(members(both, "experts' replicas") == (Ranks{0, 8}));
   BOOST_TEST(members(both, "replicas") == (Ranks{0, 2, 4, 6, 8, 10, 12, 14}));
   // With expert_tensor 1 they lie across tensor ranks, too.
-  const Schedule across = schedule_on(experts(8, 2, 1), nodes_of(4));
+  const Schedule across = schedule_on(expert_layout(8, 2, 1), nodes_of(4));
   BOOST_TEST(members(across, "experts") == (Ranks{0, 1, 2, 3, 4, 5, 6, 7}));
   BOOST_TEST(members(across, "experts' replicas") == (Ranks{0, 8}));
   BOOST_TEST(members(across, "expert tensor").empty());
 }
 
 BOOST_AUTO_TEST_CASE(each_block_sends_its_tokens_there_and_back_in_both_passes) {
-  const auto bytes = sent(schedule_on(experts(8), nodes_of(4)));
+  const auto bytes = sent(schedule_on(expert_layout(8), nodes_of(4)));
   const auto& tokens = bytes.at({"experts", CollectiveKind::all_to_all});
   BOOST_TEST(tokens.size() == 2u * 2 * 4);  // blocks, micro-batches, two each way
   for (const double size : tokens) BOOST_TEST(size == kTokens * kActive * kHidden * 4);
 }
 
 BOOST_AUTO_TEST_CASE(the_fullest_rank_gets_as_much_more) {
-  Layout layout = experts(8);
+  Layout layout = expert_layout(8);
   layout.imbalance = 1.5;
   const auto bytes = sent(schedule_on(layout, nodes_of(4)));
   for (const double size : bytes.at({"experts", CollectiveKind::all_to_all}))
     BOOST_TEST(size == 1.5 * kTokens * kActive * kHidden * 4);
   BOOST_TEST(share_on(layout, nodes_of(4)).model.forward_flops() >
-             share_on(experts(8), nodes_of(4)).model.forward_flops());
+             share_on(expert_layout(8), nodes_of(4)).model.forward_flops());
 }
 
 BOOST_AUTO_TEST_CASE(measured_tokens_say_it_layer_by_layer) {
   // Of 8 ranks with 2 experts each: the third has 3 of 18 tokens, then the last 9 of 24.
-  Layout layout = experts(8);
+  Layout layout = expert_layout(8);
   layout.histogram = std::make_shared<const TokenHistogram>(
       TokenHistogram{.file = "tokens.csv",
                      .rows = {{1, 1, 1, 1, 1, 2, 1, 1, 1, 1, 1, 1, 1, 1, 2, 1},
@@ -120,7 +104,7 @@ BOOST_AUTO_TEST_CASE(measured_tokens_say_it_layer_by_layer) {
   BOOST_TEST(of_layer(second) == 2 * 4);
   // Products of the experts grow as much; nothing else does.
   const auto flops = [&](const std::vector<double>& imbalance) {
-    Layout other = experts(8);
+    Layout other = expert_layout(8);
     other.imbalance = imbalance.front();
     return share_on(other, nodes_of(4)).model.forward_flops();
   };
@@ -131,14 +115,15 @@ BOOST_AUTO_TEST_CASE(measured_tokens_say_it_layer_by_layer) {
 }
 
 BOOST_AUTO_TEST_CASE(even_tokens_are_an_imbalance_of_one) {
-  Layout layout = experts(8);
+  Layout layout = expert_layout(8);
   layout.histogram = std::make_shared<const TokenHistogram>(
       TokenHistogram{.file = "tokens.csv", .rows = {std::vector<double>(16, 0.0625)}});
-  BOOST_TEST(sent(schedule_on(layout, nodes_of(4))) == sent(schedule_on(experts(8), nodes_of(4))));
+  BOOST_TEST(sent(schedule_on(layout, nodes_of(4))) ==
+             sent(schedule_on(expert_layout(8), nodes_of(4))));
 }
 
 BOOST_AUTO_TEST_CASE(experts_gradients_are_reduced_among_those_that_have_them) {
-  const Layout layout = experts(8);
+  const Layout layout = expert_layout(8);
   const Cluster cluster = nodes_of(4);
   const auto bytes = sent(schedule_on(layout, cluster));
   const double of_experts = 2 * kExperts / 8 * kExpert * 4;  // blocks
@@ -148,7 +133,7 @@ BOOST_AUTO_TEST_CASE(experts_gradients_are_reduced_among_those_that_have_them) {
 }
 
 BOOST_AUTO_TEST_CASE(a_distributed_optimizer_scatters_and_gathers_both) {
-  Layout layout = experts(8);
+  Layout layout = expert_layout(8);
   layout.data = Zero1{};
   const auto bytes = sent(schedule_on(layout, nodes_of(4)));
   const double of_experts = 2 * kExperts / 8 * kExpert * 4;
@@ -157,7 +142,7 @@ BOOST_AUTO_TEST_CASE(a_distributed_optimizer_scatters_and_gathers_both) {
 }
 
 BOOST_AUTO_TEST_CASE(fsdp_gathers_experts_among_those_that_share_them) {
-  Layout layout = experts(8);
+  Layout layout = expert_layout(8);
   layout.data = Fsdp{.per_parameter = true};
   layout.micro_batches = 1;
   const auto bytes = sent(schedule_on(layout, nodes_of(4)));
@@ -169,13 +154,13 @@ BOOST_AUTO_TEST_CASE(fsdp_gathers_experts_among_those_that_share_them) {
 }
 
 BOOST_AUTO_TEST_CASE(experts_of_one_rank_are_reduced_by_nobody) {
-  const auto bytes = sent(schedule_on(experts(16), nodes_of(4)));
+  const auto bytes = sent(schedule_on(expert_layout(16), nodes_of(4)));
   BOOST_TEST(!bytes.contains({"experts' replicas", CollectiveKind::all_reduce}));
   BOOST_TEST(bytes.contains({"replicas", CollectiveKind::all_reduce}));
 }
 
 BOOST_AUTO_TEST_CASE(deepep_sends_a_token_once_to_each_node_that_it_needs) {
-  Layout layout = experts(16);
+  Layout layout = expert_layout(16);
   layout.dispatch = ExpertDispatch::deepep;
   const Schedule schedule = schedule_on(layout, nodes_of(4));
   BOOST_TEST(members(schedule, "experts, across") == (Ranks{0, 4, 8, 12}));
@@ -190,7 +175,7 @@ BOOST_AUTO_TEST_CASE(deepep_sends_a_token_once_to_each_node_that_it_needs) {
 }
 
 BOOST_AUTO_TEST_CASE(tokens_that_go_to_two_nodes_at_most_are_sent_less_between_nodes) {
-  Layout layout = experts(16);
+  Layout layout = expert_layout(16);
   layout.dispatch = ExpertDispatch::deepep;
   layout.node_limit = 2;
   const auto bytes = sent(schedule_on(layout, nodes_of(4)));
@@ -203,7 +188,7 @@ BOOST_AUTO_TEST_CASE(tokens_that_go_to_two_nodes_at_most_are_sent_less_between_n
 }
 
 BOOST_AUTO_TEST_CASE(two_steps_send_all_inside_nodes_and_all_between_them) {
-  Layout layout = experts(16);
+  Layout layout = expert_layout(16);
   layout.dispatch = ExpertDispatch::hierarchical;
   const auto bytes = sent(schedule_on(layout, nodes_of(4)));
   for (const char* step : {"experts, inside", "experts, across"})
@@ -212,7 +197,7 @@ BOOST_AUTO_TEST_CASE(two_steps_send_all_inside_nodes_and_all_between_them) {
 }
 
 BOOST_AUTO_TEST_CASE(all_gather_sends_every_token_to_every_rank) {
-  Layout layout = experts(8);
+  Layout layout = expert_layout(8);
   layout.dispatch = ExpertDispatch::all_gather;
   const auto bytes = sent(schedule_on(layout, nodes_of(4)));
   for (const double size : bytes.at({"experts", CollectiveKind::reduce_scatter}))
@@ -221,7 +206,7 @@ BOOST_AUTO_TEST_CASE(all_gather_sends_every_token_to_every_rank) {
 
 /// A rank computes, waits and reduces in turn: its step is the sum.
 BOOST_AUTO_TEST_CASE(a_step_is_its_computations_and_balanced_exchanges) {
-  const Layout layout = experts(4);
+  const Layout layout = expert_layout(4);
   const Cluster cluster = nodes_of(4, 1);
   const Toy toy = share_on(layout, cluster);
   const Schedule schedule = schedule_of(layout, toy, cluster);
@@ -242,7 +227,7 @@ BOOST_AUTO_TEST_CASE(a_step_is_its_computations_and_balanced_exchanges) {
 }
 
 BOOST_AUTO_TEST_CASE(shared_experts_hide_behind_dispatch_and_combine) {
-  Layout layout = experts(8);
+  Layout layout = expert_layout(8);
   const Cluster cluster = nodes_of(2);
   const double apart = step_of(layout, share_on(layout, cluster), cluster);
   layout.expert_overlap = true;
@@ -269,7 +254,7 @@ std::string turns(const Schedule& schedule) {
 
 BOOST_AUTO_TEST_CASE(an_exchange_says_the_pass_that_it_is_part_of) {
   std::size_t forward = 0, backward = 0;
-  for (const Op& op : schedule_on(experts(8), nodes_of(2)).program_of(RankId(0)).ops) {
+  for (const Op& op : schedule_on(expert_layout(8), nodes_of(2)).program_of(RankId(0)).ops) {
     if (op.verb != Verb::all_to_all) continue;
     forward += op.pass == Verb::forward ? 1 : 0;
     backward += op.pass == Verb::backward ? 1 : 0;
@@ -280,7 +265,7 @@ BOOST_AUTO_TEST_CASE(an_exchange_says_the_pass_that_it_is_part_of) {
 
 // The backward of the first micro-batch and the forward of the second, between their exchanges.
 BOOST_AUTO_TEST_CASE(two_micro_batches_take_turns) {
-  Layout layout = experts(8);
+  Layout layout = expert_layout(8);
   const std::string apart = turns(schedule_on(layout, nodes_of(2)));
   layout.expert_comm_overlap = true;
   const std::string beside = turns(schedule_on(layout, nodes_of(2)));
@@ -297,7 +282,7 @@ BOOST_AUTO_TEST_CASE(two_micro_batches_take_turns) {
 // Compute is the longer of the two: of five micro-batches, tokens of the first forward and of the
 // last backward are all that shows.
 BOOST_AUTO_TEST_CASE(exchanges_hide_behind_another_micro_batch) {
-  Layout layout = experts(8);
+  Layout layout = expert_layout(8);
   const Cluster cluster = nodes_of(2);
   Toy toy = share_on(layout, cluster);
   for (UnitCost& unit : toy.costs.units)
@@ -322,7 +307,7 @@ BOOST_AUTO_TEST_CASE(exchanges_hide_behind_another_micro_batch) {
 }
 
 BOOST_AUTO_TEST_CASE(memory_of_micro_batches_beside_each_other_replays) {
-  Layout layout = experts(4);
+  Layout layout = expert_layout(4);
   layout.mesh.pipeline = 2;
   layout.micro_batches = 6;
   for (const auto schedule : {PipelineSchedule::one_f_one_b, PipelineSchedule::dual_pipe_v}) {
@@ -337,72 +322,6 @@ BOOST_AUTO_TEST_CASE(memory_of_micro_batches_beside_each_other_replays) {
       BOOST_TEST(replay.use().total().value() == after_one.value());
     }
   }
-}
-
-void check_folds(const Layout& layout, const Cluster& cluster, std::size_t ranks) {
-  check_folds(schedule_on(layout, cluster), cluster, ranks);
-}
-
-BOOST_AUTO_TEST_CASE(replicas_of_experts_on_one_node_fold) {
-  check_folds(experts(4), nodes_of(8), 4);
-}
-
-BOOST_AUTO_TEST_CASE(several_that_share_experts_on_a_node_fold) {
-  check_folds(experts(4), nodes_of(2, 8), 8);
-  check_folds(experts(2), nodes_of(4, 8), 8);
-}
-
-BOOST_AUTO_TEST_CASE(ranks_that_share_experts_on_many_nodes_fold) {
-  check_folds(experts(16), nodes_of(8), 8);
-  check_folds(experts(16), nodes_of(4), 4);
-}
-
-BOOST_AUTO_TEST_CASE(experts_across_tensor_ranks_fold) {
-  check_folds(experts(16, 2, 1), nodes_of(8), 16);
-  check_folds(experts(8, 2, 2), nodes_of(8), 16);
-}
-
-BOOST_AUTO_TEST_CASE(experts_across_a_sequences_ranks_fold) {
-  Layout layout = experts(16);
-  layout.mesh.context = 2;
-  layout.context_method = ContextMethod::all_gather;
-  check_folds(layout, nodes_of(8), 8);
-}
-
-BOOST_DATA_TEST_CASE(every_dispatch_folds,
-                     data::make({"all_to_all", "hierarchical", "deepep", "all_gather"}), name) {
-  Layout layout = experts(16);
-  const auto& names = expert_dispatch_names();
-  layout.dispatch = static_cast<ExpertDispatch>(std::ranges::find(names, name) - names.begin());
-  check_folds(layout, nodes_of(8), 8);
-}
-
-BOOST_AUTO_TEST_CASE(stages_of_experts_fold) {
-  Layout layout = experts(8);
-  layout.data = Zero1{};
-  layout.mesh.pipeline = 2;
-  layout.micro_batches = 4;
-  check_folds(layout, nodes_of(8), 16);
-}
-
-BOOST_AUTO_TEST_CASE(heads_that_a_sequences_ranks_exchange_fold) {
-  TransformerShape t = mixture(2);
-  t.linear = LinearAttention{.key_heads = 8, .key_width = 32, .value_heads = 16, .value_width = 16};
-  t.state_space = StateSpace{.heads = 16, .head_width = 16, .state = 16, .groups = 8, .chunk = 16};
-  t.parts = {{MixerKind::linear_attention}, {MixerKind::state_space}};
-  Layout layout = experts(16);
-  layout.mesh.context = 2;
-  const Cluster cluster = nodes_of(8);
-  const Schedule schedule = schedule_of(layout, share_on(t, layout, cluster), cluster);
-  BOOST_TEST(sent(schedule).contains({"context", CollectiveKind::all_to_all}));
-  check_folds(schedule, cluster, 8);
-}
-
-BOOST_AUTO_TEST_CASE(sharded_experts_fold) {
-  Layout layout = experts(8);
-  layout.data = Fsdp{.per_parameter = true};
-  layout.micro_batches = 1;
-  check_folds(layout, nodes_of(8), 8);
 }
 
 }  // namespace

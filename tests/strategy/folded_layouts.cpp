@@ -94,6 +94,56 @@ BOOST_AUTO_TEST_CASE(the_slowest_rank_of_a_tensor_group_paces_it) {
   check_folds(whole, cluster, of.kept);
 }
 
+/// One replica, or two on nodes of their own: only tensor ranks stand for others.
+const Degrees kFewReplicas[] = {{8, 1, 4, 4, 8, 4}, {8, 1, 1, 2, 8, 2}, {4, 1, 4, 4, 8, 8}};
+
+BOOST_DATA_TEST_CASE(a_tensor_rank_stands_for_its_group_where_replicas_are_few,
+                     data::make(kFewReplicas), of) {
+  const Cluster cluster = nodes_of(of.nodes, of.gpus);
+  check_folds(schedule_on(of, cluster), cluster, of.kept);
+}
+
+BOOST_AUTO_TEST_CASE(two_replicas_without_tensor_ranks_stand_for_nobody_else) {
+  const Degrees of{1, 1, 2, 4, 1};
+  const Cluster cluster = nodes_of(of.nodes, of.gpus);
+  std::string why_not;
+  BOOST_TEST(!fold(schedule_on(of, cluster), cluster, why_not));
+  BOOST_TEST(why_not ==
+             "there are no more than two replicas on nodes of their own, and no tensor groups "
+             "whose GPUs are alike");
+}
+
+/// When a rank began its last backward.
+double last_backward(const Schedule& schedule, const Trace& trace, RankId rank) {
+  double last = 0;
+  for (const Span& span : trace.spans)
+    if (span.rank == rank && schedule.program_of(rank).ops[span.op.index()].verb == Verb::backward)
+      last = std::max(last, span.start.value());
+  return last;
+}
+
+/// Replicas meet at the step's end. Up to 5 % apart the faster one goes at the slower one's pace,
+/// so that not all of its micro-batches are played; further apart, all of them are.
+BOOST_DATA_TEST_CASE(replicas_nearly_at_one_pace_take_the_slower_ones, data::make({1.03, 1.2}),
+                     slowdown) {
+  const Degrees of{2, 1, 2, 2, 4};
+  const Cluster cluster = nodes_of(of.nodes, of.gpus);
+  Layout layout = layout_of(of);
+  layout.micro_batches = 40;
+  Schedule schedule = schedule_of(layout, share_on(eight_layers(), layout, cluster), cluster, 2);
+  for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank)
+    if (coordinates(*schedule.mesh, rank)[static_cast<std::size_t>(MeshAxis::data)] == 1)
+      schedule.ranks[rank].slowdown = slowdown;
+  Machine machine{.schedule = schedule, .cluster = cluster};
+  const Trace few = play(machine);
+  machine.play_all = true;
+  const Trace all = play(machine);
+  BOOST_CHECK_CLOSE(few.end.value(), all.end.value(), kPercent);
+  const double put_off =
+      last_backward(schedule, few, RankId(0)) / last_backward(schedule, all, RankId(0));
+  BOOST_TEST((put_off > 1.005) == (slowdown < 1.05), put_off);
+}
+
 }  // namespace
 BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -37,6 +37,18 @@ inline TransformerShape mixture(int layers) {
   return t;
 }
 
+/// A layout whose ranks share experts: DDP of two micro-batches by rings.
+inline Layout expert_layout(int expert, int tensor = 1, int expert_tensor = 1) {
+  Layout layout;
+  layout.data = Ddp{.algorithm = CollectiveAlgorithm::ring};
+  layout.mesh.tensor = tensor;
+  layout.mesh.expert = expert;
+  layout.mesh.expert_tensor = expert_tensor;
+  layout.sequence_parallel = tensor > 1;
+  layout.micro_batches = 2;
+  return layout;
+}
+
 /// The folded schedule has so many ranks, and ends when the whole one does.
 inline void check_folds(const Schedule& whole, const Cluster& cluster, std::size_t ranks) {
   std::string why_not;

@@ -343,7 +343,7 @@ BOOST_AUTO_TEST_CASE(reentrant_checkpoints_around_flat_adapters_keep_no_more) {
   BOOST_TEST(peak_of(with_adapters({.reentrant_checkpoints = true})) == peak_of(with_adapters({})));
 }
 
-// What a block's own hook prefetches are its adapters; the block before comes behind the last.
+// A block's own hook prefetches its adapters; the block before comes behind the last of them.
 BOOST_AUTO_TEST_CASE(beside_adapters_backward_holds_one_gathered_block) {
   const auto gathered_ahead = [](const Fsdp& fsdp) {
     const Program program = with_adapters(fsdp);

@@ -108,7 +108,9 @@ BOOST_AUTO_TEST_CASE(outliers_are_outside_of_their_intervals_the_farthest_first)
 }
 
 BOOST_AUTO_TEST_CASE(the_page_has_a_line_for_each_and_says_what_the_fits_saw) {
-  BOOST_TEST(to_scoreboard({played()}, false) == R"(6 times are 13.3 % off on average, 7.5 % in the median; 60 % are inside their 90 % intervals. 1 peak of memory is 50.0 %
+  BOOST_TEST(
+      to_scoreboard({played()}, false) ==
+      R"(6 times are 13.3 % off on average, 7.5 % in the median; 60 % are inside their 90 % intervals. 1 peak of memory is 50.0 %
 off on average, 50.0 % in the median.
 
 time on  framework    strategy  cases    mean  median     p90    most     bias  inside  half-width

@@ -210,7 +210,7 @@ void TorchFsdp::gather(std::size_t j, bool backward) {
   if (first) first_gather_ = OpId(copies_ ? begin - 1 : begin);
 }
 
-/// What backward uses behind run `j`, unless that is there.
+/// Gathers the run that backward uses behind run `j`, unless it is there.
 void TorchFsdp::prefetch(std::size_t j) {
   if (j > 0 && !runs_[j - 1].root) gather(j - 1, true);
 }

@@ -101,7 +101,7 @@ class Reader {
     return made;
   }
 
-  /// What each sample adds; of a capture at one batch its share.
+  /// Each sample adds so much; a capture at one batch tells only a sample's share.
   double of_a_sample(const std::function<double(double)>& whole) const {
     if (step_->batch > 0) return whole(1) / static_cast<double>(step_->batch);
     return whole(2) - whole(1);
