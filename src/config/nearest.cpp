@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <boost/algorithm/string/case_conv.hpp>
+#include <boost/algorithm/string/classification.hpp>
+#include <boost/algorithm/string/split.hpp>
 #include <optional>
 #include <string_view>
 
@@ -80,6 +82,44 @@ std::string without_separators(std::string word) {
   return word;
 }
 
+/// The parts of a name, in small letters: "a100", "sxm4" and "80gb" of "A100-SXM4-80GB".
+std::vector<std::string> parts_of(std::string name) {
+  boost::to_lower(name);
+  std::vector<std::string> parts;
+  boost::split(parts, name, boost::is_any_of("_-. "), boost::token_compress_on);
+  return parts;
+}
+
+/// "a100", "l4" and "4090" name a device; "80" does not.
+bool names_a_device(const std::string& part) {
+  const auto digits = std::ranges::count_if(part, [](char c) { return c >= '0' && c <= '9'; });
+  return digits > 0 && (part.size() > 2 || part.size() > static_cast<std::size_t>(digits));
+}
+
+/// The candidate of which the word has the part that names a device, as "A100-SXM-80" in "NVIDIA
+/// A100-SXM4-80GB". Of several, the one of which the word has most parts or longer ones; then what
+/// the part alone means elsewhere; then the shortest.
+std::string with_its_parts(const std::string& word, const std::vector<std::string>& candidates) {
+  const std::vector<std::string> parts = parts_of(word);
+  std::string best;
+  std::size_t most = 0;
+  for (const std::string& candidate : candidates) {
+    const std::vector<std::string> own = parts_of(candidate);
+    const auto device = std::ranges::find_if(own, [&](const std::string& part) {
+      return names_a_device(part) && std::ranges::find(parts, part) != parts.end();
+    });
+    if (device == own.end()) continue;
+    const auto had = static_cast<std::size_t>(std::ranges::count_if(own, [&](const auto& part) {
+      return std::ranges::any_of(parts, [&](const auto& one) { return one.starts_with(part); });
+    }));
+    const bool usual = meant_by(*device, candidates) == candidate;
+    if (had < most || (had == most && !usual && best.size() <= candidate.size())) continue;
+    best = candidate;
+    most = had;
+  }
+  return best;
+}
+
 }  // namespace
 
 std::string nearest(const std::string& word, const std::vector<std::string>& candidates) {
@@ -113,7 +153,7 @@ std::string nearest(const std::string& word, const std::vector<std::string>& can
     best = candidate;
     best_cost = cost;
   }
-  return best;
+  return best.empty() ? with_its_parts(word, candidates) : best;
 }
 
 }  // namespace rehearse::inline config

@@ -50,6 +50,11 @@ const std::vector<Guess> kGuesses = {
     {"bf16-mixed", {"fp32", "bf16", "bf16_master"}, "bf16"},
     {"bfloat16", {"fp32", "tf32", "bf16", "bf16_pure"}, "bf16"},
     {"Float32", {"fp32", "fp16"}, "fp32"},
+    {"NVIDIA A100-SXM4-80GB", {"A100-PCIe-80", "A100-SXM-40", "A100-SXM-80"}, "A100-SXM-80"},
+    {"h100_80gb", {"H100-NVL", "H100-PCIe", "H100-SXM"}, "H100-SXM"},  // the usual one
+    {"NVIDIA H200 141GB", {"H100-SXM", "H200-SXM"}, "H200-SXM"},
+    {"NVIDIA GeForce RTX 4090", {"L4", "RTX-3090", "RTX-4090"}, "RTX-4090"},
+    {"my_own_gpu", {"own_gpu_2"}, ""},  // no device's name
     {"", {"a"}, ""},
     {"a", {}, ""},
     {std::string(300, 'a'), {std::string(299, 'a')}, ""}};
