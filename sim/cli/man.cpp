@@ -58,6 +58,15 @@ std::string option_entry(const CLI::Option& option) {
                      spread(option.get_description()));
 }
 
+/// The pages of the commands, of rehearse itself; of a command that of rehearse.
+std::string see_also(const std::vector<const CLI::App*>& commands) {
+  if (commands.empty()) return ".BR rehearse (1)\n";
+  std::vector<std::string> pages;
+  for (const CLI::App* one : commands)
+    pages.push_back(".BR rehearse\\-" + escaped(one->get_name()) + " (1)");
+  return fmt::format("{}\n", fmt::join(pages, ",\n"));
+}
+
 std::string page(const CLI::App& command, const std::string& words) {
   std::string name = words;
   std::ranges::replace(name, ' ', '-');
@@ -78,7 +87,8 @@ std::string page(const CLI::App& command, const std::string& words) {
          ".SH EXIT STATUS\n0 a result, 1 a bound not met, 2 wrong input, 3 a simulation that "
          "cannot "
          "finish, 4 something missing, 70 a bug of rehearse, 130 or 143 stopped.\n"
-         ".SH SEE ALSO\n.BR rehearse (1)\n";
+         ".SH SEE ALSO\n" +
+         see_also(commands);
 }
 
 const CLI::App& command_called(const CLI::App& app, const std::string& name) {

@@ -19,6 +19,12 @@ write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/rehearseConfigVersi
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/rehearseConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/rehearseConfigVersion.cmake
   DESTINATION ${package})
 
+# A page for man of each command, and what shells complete: the program prints them.
+set(folders "\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_MANDIR}/man1"
+  "\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}")
+install(CODE "set(rehearse \"$<TARGET_FILE:rehearse>\")\nset(folders \"${folders}\")")
+install(SCRIPT sim/install/printed.cmake)
+
 # The wheel (pyproject.toml): the program, what it reads, and what `./package` puts beside it.
 if(SKBUILD)
   install(TARGETS rehearse DESTINATION bin COMPONENT wheel)
