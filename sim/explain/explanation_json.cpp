@@ -3,9 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "explain/explanation.hpp"
-#include "report/collectives.hpp"
-#include "report/compute_grounds.hpp"
-#include "report/stage_view.hpp"
+#include "report/report_fields.hpp"
 
 namespace rehearse::inline explanation {
 namespace {
@@ -98,7 +96,7 @@ Json ranks(const Explanation& explanation) {
 
 /// As a run's report has them, with their steps and what their bubbles wait for.
 Json stages(const StageFindings& pipeline) {
-  Json list = json_view(pipeline.stages);
+  Json list = to_json_value(pipeline.stages);
   for (std::size_t i = 0; i < pipeline.stages.size(); ++i) {
     const RankSplit& rank = pipeline.waits[i];
     Json computing = Json::object(), exchanging = Json::object();
@@ -191,8 +189,8 @@ std::string to_json(const Explanation& explanation) {
       {"samples_per_s", explanation.samples_per_s},
       {"usd_per_million_samples", usd},
       {"critical_path", critical_path(explanation.path)},
-      {"collectives", json_view(explanation.collectives)},
-      {"compute", json_view(explanation.compute)},
+      {"collectives", to_json_value(explanation.collectives)},
+      {"compute", to_json_value(explanation.compute)},
       {"ranks", ranks(explanation)},
       {"pipeline", explanation.pipeline.stages.empty() ? Json() : pipeline(explanation.pipeline)},
       {"attribution", attribution(explanation)},

@@ -22,8 +22,8 @@ Headline simulated_headline(const Scenario& scenario, const Machine& machine) {
 }
 
 HeadlineRun::HeadlineRun(const std::function<Headline()>& work)
-    : child_([&work] { return nlohmann::json(work()).dump(); }) {}
+    : child_([&work] { return sent(work()); }) {}
 
-Headline HeadlineRun::result() { return nlohmann::json::parse(child_.result()).get<Headline>(); }
+Headline HeadlineRun::result() { return received<Headline>(child_.result()); }
 
 }  // namespace rehearse::inline prediction

@@ -17,7 +17,6 @@
 namespace rehearse::inline prediction {
 namespace {
 
-using Json = nlohmann::json;
 
 /// With figures alone: no intervals, no grounds.
 RunFacts bare_facts(const Scenario& scenario, const Schedule& schedule, const Trace& trace) {
@@ -123,7 +122,7 @@ std::vector<FittingChange> fitting_changes(
       changes.size(), jobs_or_cores(),
       [&](std::size_t i) {
         const Tried tried = Trial(file, overrides)(changes[i]);
-        return tried ? Json(*tried).dump() : std::string();
+        return tried ? sent(*tried) : std::string();
       },
       [&](std::size_t done) {
         if (ended) ended(done, changes.size());

@@ -2,28 +2,53 @@
 
 #include <cstddef>
 #include <functional>
-#include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
 #include "base/child_pool.hpp"
 #include "report/paced_updates.hpp"
-#include "report/report.hpp"
+#include "report/report_fields.hpp"
+
+namespace rehearse::inline convergence {
+
+constexpr auto json_fields(const Pace*) {
+  return std::tuple(field("samples_per_s", &Pace::samples_per_s),
+                    field("samples_per_update", &Pace::samples_per_update),
+                    field("applied_s", &Pace::applied));
+}
+
+}  // namespace rehearse::inline convergence
+
+namespace rehearse::inline report {
+
+constexpr auto json_fields(const PacedUpdates*) {
+  return std::tuple(
+      field("pace", &PacedUpdates::pace), field("staleness", &PacedUpdates::staleness),
+      field("steps", &PacedUpdates::steps), field("whole_run", &PacedUpdates::whole_run));
+}
+
+}  // namespace rehearse::inline report
 
 namespace rehearse::inline prediction {
 
-// What child processes return: typed at both ends, JSON on the way.
-void to_json(nlohmann::json& json, const Headline& figures);
-void from_json(const nlohmann::json& json, Headline& figures);
-void to_json(nlohmann::json& json, const PacedUpdates& updates);
-void from_json(const nlohmann::json& json, PacedUpdates& updates);
-void to_json(nlohmann::json& json, const FittingChange& change);
-void from_json(const nlohmann::json& json, FittingChange& change);
+// What a child process returns: typed at both ends, JSON by its field list on the way.
+
+template <class Result>
+std::string sent(const Result& result) {
+  return to_json_value(result).dump();
+}
+template <class Result>
+Result received(const std::string& text) {
+  const OrderedJson document = OrderedJson::parse(text);
+  const std::string from = "a child process";
+  return from_json_value<Result>(JsonPlace(document, from));
+}
 
 /// What a child returned; its Error, with the same code and text, where it failed.
 template <class Result>
 Result result_of(const ChildEnd& end) {
   if (end.code != ExitCode::success) throw Error(end.code, end.text);
-  return nlohmann::json::parse(end.text).get<Result>();
+  return received<Result>(end.text);
 }
 
 /// Results of work(0) to work(count - 1), each from a child process of its own. `ended` as of
@@ -33,7 +58,7 @@ auto results_of_children(std::size_t count, std::size_t jobs, const Work& work,
                          const std::function<void(std::size_t)>& ended = nullptr) {
   std::vector<decltype(work(0))> results;
   for (const ChildEnd& end : in_child_processes(
-           count, jobs, [&](std::size_t i) { return nlohmann::json(work(i)).dump(); }, ended))
+           count, jobs, [&](std::size_t i) { return sent(work(i)); }, ended))
     results.push_back(result_of<decltype(work(0))>(end));
   return results;
 }

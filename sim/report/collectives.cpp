@@ -81,25 +81,6 @@ std::vector<CollectiveReport> collective_reports(const std::vector<CollectiveAns
   return all;
 }
 
-nlohmann::ordered_json json_view(const std::vector<CollectiveReport>& collectives) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const CollectiveReport& one : collectives)
-    list.push_back({{"collective", one.kind},
-                    {"ranks", one.ranks},
-                    {"nodes", one.nodes},
-                    {"bytes", one.size.value()},
-                    {"count", one.count},
-                    {"time_s", one.time.value()},
-                    {"low_s", one.interval.low.value()},
-                    {"high_s", one.interval.high.value()},
-                    {"busbw_GBps", one.busbw.value() / 1e9},
-                    {"algorithm", one.algorithm},
-                    {"protocol", one.protocol},
-                    {"answered_by", one.answered_by},
-                    {"outside", one.outside}});
-  return list;
-}
-
 void add_collectives(const std::vector<CollectiveReport>& collectives, Page& page) {
   if (collectives.empty()) return;
   std::vector<CollectiveReport> longest = as_printed(collectives);

@@ -9,8 +9,6 @@
 namespace rehearse::inline report {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 /// What speaks for less of the time is not printed.
 constexpr double kShown = 0.01;
 
@@ -119,32 +117,6 @@ ComputeReport compute_report(const std::string& gpu, const Model& model, const S
   return report;
 }
 
-Json family_json(const FamilyReport& family, Seconds whole) {
-  const Seconds time = family.total();
-  return {{"family", to_string(family.family)},
-          {"ground", to_string(family.ground)},
-          {"from", family.from},
-          {"off", family.off ? Json(*family.off) : Json()},
-          {"forward_s", family.forward.value()},
-          {"backward_s", family.backward.value()},
-          {"share", family.family == CostFamily::optimizer ? Json() : Json(share_of(time, whole))},
-          {"within_measured", share_of(family.within, time)},
-          {"farthest", family.farthest > 0 ? Json(family.farthest) : Json()}};
-}
-
-Json unit_json(const UnitReport& unit) {
-  Json grounds = Json::object();
-  for (const auto& [ground, share] : unit.grounds) grounds[to_string(ground)] = share;
-  return {{"first", unit.first},
-          {"last", unit.last},
-          {"count", unit.count},
-          {"forward_s", unit.forward.value()},
-          {"backward_s", unit.backward.value()},
-          {"grounds", grounds},
-          {"within_measured", unit.within_measured},
-          {"farthest", unit.farthest > 0 ? Json(unit.farthest) : Json()}};
-}
-
 /// What speaks for some of the time.
 struct GroundShare {
   CostGround ground;
@@ -234,18 +206,6 @@ std::vector<ComputeReport> compute_reports(const Scenario& scenario, const Sched
     set_optimizer(schedule, scenario.cluster, report);
   }
   return reports;
-}
-
-Json json_view(const std::vector<ComputeReport>& compute) {
-  Json list = Json::array();
-  for (const ComputeReport& one : compute) {
-    const Seconds whole = total(one.families);
-    Json families = Json::array(), units = Json::array();
-    for (const FamilyReport& family : one.families) families.push_back(family_json(family, whole));
-    for (const UnitReport& unit : one.units) units.push_back(unit_json(unit));
-    list.push_back({{"gpu", one.gpu}, {"families", families}, {"units", units}});
-  }
-  return list;
 }
 
 bool rests_on_datasheet(const std::vector<ComputeReport>& compute) {

@@ -2,7 +2,6 @@
 
 #include <vector>
 
-#include "report/json_view.hpp"
 #include "report/page.hpp"
 #include "report/report.hpp"
 
@@ -13,8 +12,6 @@ namespace rehearse::inline report {
 std::vector<ComputeReport> compute_reports(const Scenario& scenario, const Schedule& schedule,
                                            const std::vector<StepCosts>& costs);
 
-/// A list, by GPU: families, and units, of which like ones in a row are one entry.
-nlohmann::ordered_json json_view(const std::vector<ComputeReport>& compute);
 /// Whether half of the time on some GPU, or more, rests on its datasheet alone.
 bool rests_on_datasheet(const std::vector<ComputeReport>& compute);
 /// Says what most of the time rests on, a line for each kind of GPU.

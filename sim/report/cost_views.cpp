@@ -10,20 +10,6 @@
 namespace rehearse::inline report {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-template <class Number>
-Json number(const std::optional<Number>& value) {
-  return value ? Json(*value) : Json();
-}
-
-/// Null for what never happens.
-Json seconds(Seconds time) { return std::isfinite(time.value()) ? Json(time.value()) : Json(); }
-
-Json bounds(const Ends<Seconds>& interval) {
-  return Json::array({interval.low.value(), interval.high.value()});
-}
-
 /// "12 failures", "0.34 failures"
 std::string counted(double count, const char* noun) {
   return count >= 100 ? fmt::format("{:.0f} {}", count, noun)
@@ -98,66 +84,6 @@ std::string money(double usd) {
   if (std::abs(usd) < 100) return fmt::format("{:.2f}", usd);
   const double unit = std::pow(10, std::max(0.0, std::floor(std::log10(std::abs(usd))) - 3));
   return fmt::format("{:.0f}", std::round(usd / unit) * unit);
-}
-
-Json cost_json(const std::optional<CostReport>& cost) {
-  if (!cost) return nullptr;
-  Json parts;
-  if (cost->usd_by_part) {
-    parts = {{"training", cost->usd_by_part->training},
-             {"failures", cost->usd_by_part->failures},
-             {"start", cost->usd_by_part->start},
-             {"energy", cost->usd_by_part->energy}};
-  }
-  return {{"usd", number(cost->usd)},
-          {"gpu_hours", cost->gpu_hours},
-          {"usd_by_part", parts},
-          {"energy_kwh", number(cost->energy_kwh)},
-          {"co2_kg", number(cost->co2_kg)}};
-}
-
-Json energy_json(const std::optional<EnergyReport>& energy) {
-  if (!energy) return nullptr;
-  return {{"power_w", energy->power_w},
-          {"gpus_w", energy->gpus_w},
-          {"hosts_w", energy->hosts_w},
-          {"pue_w", energy->pue_w},
-          {"step_j", energy->step_j}};
-}
-
-Json goodput_json(const std::optional<GoodputReport>& goodput) {
-  if (!goodput) return nullptr;
-  const auto of_failures = [&](Seconds time) {
-    return goodput->trainings > 0 ? seconds(time) : Json();
-  };
-  return {{"share", goodput->share},
-          {"expected_time_s", goodput->expected_time.value()},
-          {"expected_time_spread_s", bounds(goodput->expected_time_spread)},
-          {"checkpoint_interval_s", of_failures(goodput->checkpoint_interval)},
-          {"checkpoint_write_s", of_failures(goodput->checkpoint_write)},
-          {"young_daly_s", of_failures(goodput->young)},
-          {"daly_higher_order_s", of_failures(goodput->daly)},
-          {"job_mtbf_s", of_failures(goodput->job_mtbf)},
-          {"failures_expected", goodput->failures},
-          {"checkpoints_expected", goodput->checkpoints},
-          {"checkpoint_s", goodput->checkpoint_time.value()},
-          {"lost_s", goodput->lost.value()},
-          {"recovery_s", goodput->recovery.value()},
-          {"waiting_s", goodput->waiting.value()},
-          {"slower_s", goodput->slower.value()},
-          {"start_s", goodput->start.value()},
-          {"expectation", goodput->exact ? "closed form" : "mean of the trainings played"},
-          {"trainings", goodput->trainings}};
-}
-
-Json start_json(const std::optional<StartReport>& start) {
-  if (!start) return nullptr;
-  return {{"mode", start->elastic ? "elastic" : "gang"},
-          {"first_step_s", start->first_step.value()},
-          {"all_there_s", start->all_there.value()},
-          {"all_there_spread_s", bounds(start->all_there_spread)},
-          {"delay_s", start->delay.value()},
-          {"samples_meanwhile", start->samples_meanwhile}};
 }
 
 void add_economy(const Report& report, Page& page) {

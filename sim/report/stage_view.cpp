@@ -75,22 +75,4 @@ void add_stages(const std::vector<StageReport>& stages, Page& page) {
   add_stages(stages, MemoryOf(), page);
 }
 
-nlohmann::ordered_json json_view(const std::vector<StageReport>& stages) {
-  using Json = nlohmann::ordered_json;
-  Json list = Json::array();
-  for (const StageReport& stage : stages) {
-    Json exposed = Json::object();
-    for (const auto& [axis, time] : stage.exposed) exposed[to_string(axis) + "_s"] = time.value();
-    list.push_back({{"stage", stage.stage},
-                    {"rank", stage.rank},
-                    {"compute_s", stage.compute.value()},
-                    {"exposed_communication", exposed},
-                    {"bubble",
-                     {{"warm_up_s", stage.warm_up.value()},
-                      {"steady_s", stage.steady.value()},
-                      {"cool_down_s", stage.cool_down.value()}}}});
-  }
-  return list;
-}
-
 }  // namespace rehearse::inline report

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -13,8 +12,5 @@ namespace rehearse::inline report {
 void add_stages(const Report& report, Page& page);
 /// The same without memory.
 void add_stages(const std::vector<StageReport>& stages, Page& page);
-
-/// [{stage, rank, compute_s, exposed_communication: {AXIS_s}, bubble: {warm_up_s, ..}}]
-nlohmann::ordered_json json_view(const std::vector<StageReport>& stages);
 
 }  // namespace rehearse::inline report

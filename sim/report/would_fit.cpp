@@ -7,10 +7,6 @@
 namespace rehearse::inline report {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-Json bytes(Bytes size) { return static_cast<std::int64_t>(size.value()); }
-
 /// "+3.1 % time per sample, 61.2 GiB: FSDP full_shard"
 std::string line_of(const FittingChange& one) {
   return fmt::format("{:+.1f} % time per sample, {}: {}{}{}", 100 * one.price, format(one.used),
@@ -19,23 +15,6 @@ std::string line_of(const FittingChange& one) {
 }
 
 }  // namespace
-
-Json json_view(const std::vector<FittingChange>& changes) {
-  Json list = Json::array();
-  for (const FittingChange& one : changes) {
-    list.push_back({{"change", one.change},
-                    {"set", one.set},
-                    {"changes_training", one.changes_training},
-                    {"at_risk", one.at_risk},
-                    {"allocated_peak_bytes", bytes(one.allocated_peak)},
-                    {"reserved_peak_bytes", one.reserved_peak ? bytes(*one.reserved_peak) : Json()},
-                    {"used_bytes", bytes(one.used)},
-                    {"step_time_s", one.step_time.value()},
-                    {"samples_per_s", one.samples_per_s},
-                    {"price", one.price}});
-  }
-  return list;
-}
 
 void add_would_fit(const MemoryReport& memory, Page& page, std::size_t most) {
   const char* name = memory.fits ? "less memory" : "would fit";

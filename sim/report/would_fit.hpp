@@ -1,7 +1,6 @@
 #pragma once
 
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "report/page.hpp"
@@ -9,8 +8,6 @@
 
 namespace rehearse::inline report {
 
-/// `memory.would_fit` of `rehearse.report/1`.
-nlohmann::ordered_json json_view(const std::vector<FittingChange>& changes);
 /// The lines below a report's memory, at most so many changes; it must have looked for changes.
 void add_would_fit(const MemoryReport& memory, Page& page,
                    std::size_t most = std::numeric_limits<std::size_t>::max());
