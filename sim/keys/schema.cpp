@@ -12,6 +12,7 @@
 #include <stdexcept>
 
 #include "keys/keys.hpp"
+#include "report/json_view.hpp"
 
 namespace rehearse::inline keys {
 namespace {
@@ -273,13 +274,15 @@ class SchemaWriter {
 
 const std::vector<std::string>& schema_kinds() {
   static const std::vector<std::string> kKinds = {
-      "scenario", "study", "plan", "cluster", "cases", "compute_profile", "comm_profile", "curve"};
+      "scenario",        "study",        "plan",  "cluster", "cases",
+      "compute_profile", "comm_profile", "curve", "report"};
   return kKinds;
 }
 
 Json schema_of(std::string_view kind) {
   if (std::ranges::find(schema_kinds(), kind) == schema_kinds().end())
     throw std::out_of_range(fmt::format("no schema of {}", kind));
+  if (kind == "report") return report_schema();
   const auto kinds = places_by_kind();
   return SchemaWriter(kinds).file(kind);
 }

@@ -8,12 +8,13 @@
 namespace rehearse::inline keys {
 
 /// The kinds of files that have a schema: scenario, study, plan, cluster, cases, compute_profile,
-/// comm_profile, curve.
+/// comm_profile, curve, report.
 const std::vector<std::string>& schema_kinds();
 
-/// The JSON Schema (draft 2020-12) of a kind of file, made of its lines in key_sections(). Types,
-/// ranges, names of choices and of units are checked by it; what concerns several keys, and files
-/// that are named, is checked by `rehearse check` alone. std::out_of_range for an unknown kind.
+/// The JSON Schema (draft 2020-12) of a kind of file, made of its lines in key_sections(); of a
+/// report of its fields. It checks types, ranges, names of choices and of units. `rehearse check`
+/// alone checks what concerns several keys, and files that are named. std::out_of_range for an
+/// unknown kind.
 nlohmann::ordered_json schema_of(std::string_view kind);
 
 /// The same as text, as schema/KIND.schema.json has it.

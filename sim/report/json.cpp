@@ -15,6 +15,18 @@ OrderedJson json_view(const Report& report) {
   return json;
 }
 
+OrderedJson report_schema() {
+  JsonKeys keys;
+  keys.add("schema", {{"const", kSchema}});
+  OrderedJson schema = json_schema<Report>();
+  keys.properties.update(schema["properties"]);
+  for (const OrderedJson& key : schema["required"]) keys.required.push_back(key);
+  OrderedJson whole{{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+                    {"title", "A report of Rehearse"}};
+  whole.update(keys.schema());
+  return whole;
+}
+
 std::string to_json(const Report& report) { return json_view(report).dump(2) + "\n"; }
 
 Report report_from_json(const std::string& text, const std::string& file) {

@@ -221,6 +221,9 @@ struct Families {
   void read(const JsonPlace& place, ComputeReport& compute) const {
     compute.families = from_json_value<std::vector<FamilyReport>>(place.at("families"));
   }
+  void describe(JsonKeys& keys) const {
+    keys.add("families", json_schema<std::vector<FamilyReport>>());
+  }
 };
 
 constexpr auto json_fields(const ComputeReport*) {
@@ -258,6 +261,9 @@ struct Memory {
   }
   void read(const JsonPlace& place, Report& report) const {
     report.memory = from_json_value<std::optional<MemoryReport>>(place.at("memory"));
+  }
+  void describe(JsonKeys& keys) const {
+    keys.add("memory", json_schema<std::optional<MemoryReport>>());
   }
 };
 
@@ -318,6 +324,7 @@ template <>
 struct JsonForm<StrategyForecast> {
   static OrderedJson write(const StrategyForecast& told) { return json_view(told); }
   static StrategyForecast read(const JsonPlace& place) { return strategy_forecast(place); }
+  static OrderedJson schema() { return {{"type", "object"}}; }
 };
 
 }  // namespace rehearse::inline config

@@ -22,12 +22,14 @@ template <class Value>
 struct InGiga {
   static OrderedJson write(Value value) { return value.value() / 1e9; }
   static Value read(const JsonPlace& place) { return Value(place.number() * 1e9); }
+  static OrderedJson schema() { return json_schema<Value>(); }
 };
 
 /// A size as a number with a fraction.
 struct AsNumber {
   static OrderedJson write(Bytes size) { return size.value(); }
   static Bytes read(const JsonPlace& place) { return Bytes(place.number()); }
+  static OrderedJson schema() { return json_schema<Bytes>(); }
 };
 
 /// Null stands for the value that says nothing: 0, an empty text.
@@ -39,6 +41,7 @@ struct NullIfNone {
   static Value read(const JsonPlace& place) {
     return place.or_null(from_json_value<Value>).value_or(Value());
   }
+  static OrderedJson schema() { return or_null(json_schema<Value>()); }
 };
 
 struct HistogramForm {
@@ -59,6 +62,9 @@ struct HistogramForm {
     }
     return all;
   }
+  static OrderedJson schema() {
+    return {{"type", "object"}, {"additionalProperties", json_schema<std::uint64_t>()}};
+  }
 };
 
 struct IntervalsForm {
@@ -73,6 +79,7 @@ struct IntervalsForm {
       all.push_back({.key = key, .bounds = from_json_value<Ends<double>>(interval)});
     return all;
   }
+  static OrderedJson schema() { return json_schema<std::map<std::string, Ends<double>>>(); }
 };
 
 /// Time by the axis of a mesh: {"tensor_s": 0.1}.
@@ -91,6 +98,7 @@ struct ByAxis {
     }
     return times;
   }
+  static OrderedJson schema() { return json_schema<std::map<std::string, double>>(); }
 };
 
 /// Shares by what speaks for them: {"fitted": 0.9}.
@@ -108,6 +116,7 @@ struct ByGround {
       shares.emplace_back(share.named<CostGround>(ground, kCostGrounds), share.number());
     return shares;
   }
+  static OrderedJson schema() { return json_schema<std::map<std::string, double>>(); }
 };
 
 /// Bytes by kind: {"parameters_bytes": 1024}.
@@ -125,6 +134,7 @@ struct ByKind {
           Bytes(place.at(to_string(static_cast<MemoryKind>(kind)) + "_bytes").number());
     return use;
   }
+  static OrderedJson schema() { return json_schema<std::map<std::string, double>>(); }
 };
 
 // --- entries of more than one member -------------------------------------------------------------
@@ -143,6 +153,10 @@ struct EndsUnder {
     record.*
         member = {from_json_value<Value>(place.at(low)), from_json_value<Value>(place.at(high))};
   }
+  void describe(JsonKeys& keys) const {
+    keys.add(low, json_schema<Value>());
+    keys.add(high, json_schema<Value>());
+  }
 };
 
 /// One of two texts.
@@ -160,6 +174,7 @@ struct OneOfTwo {
     if (found != yes && found != no) place.at(key).fail(std::string("one of ") + yes + ", " + no);
     record.*member = found == yes;
   }
+  void describe(JsonKeys& keys) const { keys.add(key, {{"enum", OrderedJson::array({yes, no})}}); }
 };
 
 /// A time that only failures give a meaning; null for what never happens.
@@ -177,6 +192,7 @@ struct TimeOfFailures {
     const bool fails = place.at("trainings").whole<std::int64_t>() > 0;
     goodput.*member = Seconds(fails ? time : 0);
   }
+  void describe(JsonKeys& keys) const { keys.add(key, or_null(json_schema<Seconds>())); }
 };
 
 /// The part of a family's time at sizes that were measured, as a share of it.
@@ -190,6 +206,7 @@ struct WithinMeasured {
   void read(const JsonPlace& place, FamilyReport& family) const {
     family.within = place.at(kKey).number() * family.total();
   }
+  void describe(JsonKeys& keys) const { keys.add(kKey, json_schema<double>()); }
 };
 
 /// Whether it fits; null where the GPU's memory is not known.
@@ -200,6 +217,7 @@ struct Fits {
   void read(const JsonPlace& place, MemoryReport& memory) const {
     memory.fits = place.at("fits").or_null(from_json_value<bool>).value_or(true);
   }
+  void describe(JsonKeys& keys) const { keys.add("fits", or_null(json_schema<bool>())); }
 };
 
 }  // namespace rehearse::inline report

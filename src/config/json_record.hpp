@@ -24,15 +24,15 @@ namespace rehearse::inline config {
 ///       return std::tuple(field("time_s", &Point::time), field("samples", &Point::samples));
 ///     }
 ///
-/// to_json_value(point) and from_json_value<Point>(place) follow from it.
+/// to_json_value(point), from_json_value<Point>(place) and json_schema<Point>() follow from it.
 template <class Record>
 concept JsonRecord = requires(const Record* record) {
   json_fields(record);
 };
 
-/// How a value looks in JSON: `write(value)` and `read(place)`. Numbers, flags, texts, quantities
-/// in their SI unit, ends, lists, optional values (null) and records have one; so do enumerations
-/// that say by `json_count(const Enum*)` how many values they have.
+/// How a value looks in JSON: `write(value)`, `read(place)` and `schema()`, a JSON Schema. Numbers,
+/// flags, texts, quantities in their SI unit, ends, lists, optional values (null) and records have
+/// one; so do enumerations that say by `json_count(const Enum*)` how many values they have.
 template <class Value>
 struct JsonForm;
 
@@ -48,6 +48,30 @@ Value from_json_value(const JsonPlace& place) {
   return JsonForm<Value>::read(place);
 }
 
+template <class Value>
+OrderedJson json_schema() {
+  return JsonForm<Value>::schema();
+}
+inline OrderedJson or_null(const OrderedJson& schema) {
+  return {{"anyOf", OrderedJson::array({schema, {{"type", "null"}}})}};
+}
+
+/// Keys of an object and their schemas, and those that stand in every one.
+struct JsonKeys {
+  OrderedJson properties = OrderedJson::object(), required = OrderedJson::array();
+
+  void add(const char* key, OrderedJson schema) {
+    properties[key] = std::move(schema);
+    required.push_back(key);
+  }
+  OrderedJson schema() const {
+    return {{"type", "object"},
+            {"properties", properties},
+            {"required", required},
+            {"additionalProperties", false}};
+  }
+};
+
 // --- entries of a list ---------------------------------------------------------------------------
 
 /// A member under its key, in a form of its own or in its type's.
@@ -62,6 +86,7 @@ struct JsonField {
   void read(const JsonPlace& place, Record& record) const {
     record.*member = Form::read(place.at(key));
   }
+  void describe(JsonKeys& keys) const { keys.add(key, Form::schema()); }
 };
 template <class Record, class Value>
 constexpr auto field(const char* key, Value Record::*member) {
@@ -92,6 +117,7 @@ struct JsonFieldIfAny {
   void read(const JsonPlace& place, Record& record) const {
     if (const auto found = place.find(key)) record.*member = from_json_value<Value>(*found);
   }
+  void describe(JsonKeys& keys) const { keys.properties[key] = json_schema<Value>(); }
 };
 template <class Record, class Value>
 constexpr auto field_if_any(const char* key, Value Record::*member) {
@@ -106,6 +132,7 @@ struct JsonDerived {
 
   void write(const Record& record, OrderedJson& json) const { json[key] = get(record); }
   void read(const JsonPlace&, Record&) const {}
+  void describe(JsonKeys& keys) const { keys.add(key, true); }
 };
 template <class Record, class Get>
 constexpr auto derived(const char* key, Get get) {
@@ -124,6 +151,11 @@ struct JsonGroup {
   }
   void read(const JsonPlace& place, Record& record) const {
     std::apply([&](const auto&... one) { (one.read(place.at(key), record), ...); }, entries);
+  }
+  void describe(JsonKeys& keys) const {
+    JsonKeys own;
+    std::apply([&](const auto&... one) { (one.describe(own), ...); }, entries);
+    keys.add(key, own.schema());
   }
 };
 template <class Record, class... Entries>
@@ -147,36 +179,51 @@ struct JsonForm<Record> {
                json_fields(static_cast<const Record*>(nullptr)));
     return record;
   }
+  static OrderedJson schema() {
+    JsonKeys keys;
+    std::apply([&](const auto&... one) { (one.describe(keys), ...); },
+               json_fields(static_cast<const Record*>(nullptr)));
+    return keys.schema();
+  }
 };
 
 template <>
 struct JsonForm<bool> {
   static OrderedJson write(bool value) { return value; }
   static bool read(const JsonPlace& place) { return place.flag(); }
+  static OrderedJson schema() { return {{"type", "boolean"}}; }
 };
 
 template <std::integral Whole>
 struct JsonForm<Whole> {
   static OrderedJson write(Whole value) { return value; }
   static Whole read(const JsonPlace& place) { return place.whole<Whole>(); }
+  static OrderedJson schema() {
+    OrderedJson whole{{"type", "integer"}};
+    if (std::unsigned_integral<Whole>) whole["minimum"] = 0;
+    return whole;
+  }
 };
 
 template <>
 struct JsonForm<double> {
   static OrderedJson write(double value) { return value; }
   static double read(const JsonPlace& place) { return place.number(); }
+  static OrderedJson schema() { return {{"type", "number"}}; }
 };
 
 template <>
 struct JsonForm<std::string> {
   static OrderedJson write(const std::string& value) { return value; }
   static std::string read(const JsonPlace& place) { return place.text(); }
+  static OrderedJson schema() { return {{"type", "string"}}; }
 };
 
 template <class Tag>
 struct JsonForm<Quantity<Tag>> {
   static OrderedJson write(Quantity<Tag> value) { return value.value(); }
   static Quantity<Tag> read(const JsonPlace& place) { return Quantity<Tag>(place.number()); }
+  static OrderedJson schema() { return {{"type", "number"}}; }
 };
 
 /// Whole numbers of bytes as integers; a fraction (a third of a tensor) stays one.
@@ -189,6 +236,7 @@ struct JsonForm<Bytes> {
     return value;
   }
   static Bytes read(const JsonPlace& place) { return Bytes(place.number()); }
+  static OrderedJson schema() { return {{"type", "number"}}; }
 };
 
 template <class Enum>
@@ -197,6 +245,12 @@ struct JsonForm<Enum> {
   static OrderedJson write(Enum value) { return to_string(value); }
   static Enum read(const JsonPlace& place) {
     return place.named<Enum>(json_count(static_cast<const Enum*>(nullptr)));
+  }
+  static OrderedJson schema() {
+    OrderedJson names = OrderedJson::array();
+    for (std::size_t i = 0; i < json_count(static_cast<const Enum*>(nullptr)); ++i)
+      names.push_back(to_string(static_cast<Enum>(i)));
+    return {{"enum", names}};
   }
 };
 
@@ -208,6 +262,7 @@ struct JsonForm<std::optional<Value>> {
   static std::optional<Value> read(const JsonPlace& place) {
     return place.or_null(from_json_value<Value>);
   }
+  static OrderedJson schema() { return or_null(json_schema<Value>()); }
 };
 
 template <class Value>
@@ -220,6 +275,7 @@ struct JsonForm<std::vector<Value>> {
   static std::vector<Value> read(const JsonPlace& place) {
     return place.list(from_json_value<Value>);
   }
+  static OrderedJson schema() { return {{"type", "array"}, {"items", json_schema<Value>()}}; }
 };
 
 template <class Value>
@@ -228,6 +284,9 @@ struct JsonForm<Ends<Value>> {
     return OrderedJson::array({to_json_value(ends.low), to_json_value(ends.high)});
   }
   static Ends<Value> read(const JsonPlace& place) { return place.ends(from_json_value<Value>); }
+  static OrderedJson schema() {
+    return {{"type", "array"}, {"items", json_schema<Value>()}, {"minItems", 2}, {"maxItems", 2}};
+  }
 };
 
 template <class Value>
@@ -241,6 +300,9 @@ struct JsonForm<std::map<std::string, Value>> {
     std::map<std::string, Value> all;
     for (const auto& [key, value] : place.entries()) all[key] = from_json_value<Value>(value);
     return all;
+  }
+  static OrderedJson schema() {
+    return {{"type", "object"}, {"additionalProperties", json_schema<Value>()}};
   }
 };
 
