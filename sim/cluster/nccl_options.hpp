@@ -25,7 +25,7 @@ struct NcclVersion {
   auto operator<=>(const NcclVersion&) const = default;
 };
 
-/// What a user or a cluster says about NCCL.
+/// NCCL settings that a user or a cluster states.
 struct NcclOptions {
   std::optional<NcclVersion> version{};     ///< nothing: a recent one
   std::vector<NcclAlgorithm> algorithms{};  ///< NCCL_ALGO; empty: all

@@ -7,7 +7,7 @@
 
 namespace rehearse::inline prediction {
 
-/// What nccl-tests would print of a collective over all GPUs of a cluster.
+/// Prediction of a collective over all GPUs of a cluster, as nccl-tests would print it.
 struct PredictedCollective {
   CollectiveKind kind = CollectiveKind::all_reduce;
   std::string cluster;

@@ -11,9 +11,9 @@
 
 namespace rehearse::inline prediction {
 
-/// What a scenario (solved()) plays: its schedule, built and validated, and folded where the
-/// scenario's fidelity asks for that; with the other jobs of its cluster. InputError if it asks and
-/// the ranks are not alike.
+/// The machine that a scenario (solved()) plays: its schedule, built and validated, and folded
+/// where the scenario's fidelity asks for that; with the other jobs of its cluster. InputError if
+/// it asks and the ranks are not alike.
 Machine machine_of(const Scenario& scenario);
 
 /// EngineOptions::enough of the scenario's schedule, which it refers to: empty where all ranks end
@@ -38,9 +38,9 @@ struct Options {
   bool find_largest_batch = true;
   /// Told by simulations at both ends of what may be off, four and more; else there are none.
   bool intervals = true;
-  /// That of memory, which takes no simulation, where there are no others.
+  /// Takes the interval of memory, which takes no simulation, where there are no others.
   bool memory_interval = false;
-  /// Of the machine (memory_of), where it is known already.
+  /// Memory report of the machine (memory_of), where it is known already.
   std::optional<MemoryReport> memory{};
 };
 

@@ -19,7 +19,8 @@ void from_json(const nlohmann::json& json, PacedUpdates& updates);
 void to_json(nlohmann::json& json, const FittingChange& change);
 void from_json(const nlohmann::json& json, FittingChange& change);
 
-/// What a child returned; its Error, with the same code and text, where it failed.
+/// The result that a child returned; throws its Error, with the same code and text, where it
+/// failed.
 template <class Result>
 Result result_of(const ChildEnd& end) {
   if (end.code != ExitCode::success) throw Error(end.code, end.text);
