@@ -35,19 +35,19 @@ inline constexpr double kMachinesSmall = 0.5, kMachinesMiddle = 0.23, kMachinesL
 /// fabric.
 inline constexpr double kAnotherFabric = 1.5;
 
-/// What answers for a collective: a curve as it is, a curve carried over by NCCL's model, NCCL's
-/// model, or the links' closed form.
+/// Source that answers for a collective's cost: a curve as it is, a curve carried over by NCCL's
+/// model, NCCL's model, or the links' closed form.
 enum class CostBasis { curve, rescaled, model, links };
 /// "measured", "curve rescaled", "NCCL model", "links".
 std::string to_string(CostBasis basis);
 
-/// What links alone say of a collective that has them for itself.
+/// Cost by the links alone of a collective that has them for itself.
 struct LinkCost {
   Seconds latency;
   double seconds_per_byte = 0;
 };
 
-/// What a collective costs on a cluster, for itself.
+/// Cost of a collective on a cluster that it has for itself.
 struct CollectiveCost {
   Seconds latency{};
   Seconds transfer{};  ///< its bytes on ports, or on a fabric's cables where these take longer
@@ -55,7 +55,7 @@ struct CollectiveCost {
   /// bytes on a link travel over that link alone, and take part in contention there.
   double inside_scale = 1, between_scale = 1;
   CostBasis basis = CostBasis::links;
-  /// Of its time over what the curve says of its own links, ranks and collective.
+  /// Ratio of its time to what the curve says of its own links, ranks and collective.
   double ratio = 1;
   /// Why no measurement speaks for it as it is, but for its links ("16 ranks from a curve of 8").
   std::string outside{};
@@ -109,7 +109,7 @@ class CollectiveCosts {
                   const std::vector<RankSpec>& ranks, double slowed = 1)
       : profile_(profile), cluster_(cluster), ranks_(ranks), slowed_(slowed) {}
 
-  /// Of `size`, over `group`. `links`: the closed form of its plan.
+  /// The cost of a collective of `size` over `group`. `links`: the closed form of its plan.
   CollectiveCost cost(CollectiveKind kind, Bytes size, const Group& group, const FlowPlan& plan,
                       const LinkCost& links);
   /// The plans that may play it, the first of them by NCCL's choice on a fabric that blocks nobody;

@@ -17,7 +17,7 @@ struct StoredProfile {
   std::string file;
 };
 
-/// What a profile has to be of, to speak for a model: its name, its sample and the precision.
+/// Subject that a profile must have to speak for a model: its name, its sample and the precision.
 struct ProfileSubject {
   std::string model;
   std::int64_t image = 0, sequence = 0;
