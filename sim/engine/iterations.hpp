@@ -28,7 +28,7 @@ class Iterations {
 
   /// Nothing is to be played any more, whatever is in flight.
   bool finished() const { return finished_; }
-  /// What is left is in the background, or of iterations that nobody asks for.
+  /// True if all that is left is in the background, or of iterations that nobody asks for.
   bool over() const { return is_open_ended() ? finished_ : left_ == 0; }
   /// All that was asked for was played.
   bool complete() const { return left_ == 0 && (!is_open_ended() || finished_); }

@@ -51,7 +51,7 @@ class Sockets {
   bool arrive(std::uint32_t collective, std::uint32_t flow);
 
  private:
-  /// What a port still has to send.
+  /// Messages that a port still has to send.
   struct Outbox {
     struct Message {
       Message(std::uint32_t of, std::uint32_t which) : collective(of), flow(which) {}

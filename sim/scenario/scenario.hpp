@@ -76,11 +76,12 @@ struct RunOptions {
   FidelityChoice fidelity = FidelityChoice::automatic;
   Jitter jitter;
   std::vector<Straggler> stragglers;
-  /// Of GPUs that are nominally alike, for good: spread_slowdowns. 0: they are alike.
+  /// Spread of the speed of GPUs that are nominally alike, for good: spread_slowdowns. 0: they are
+  /// alike.
   double speed_spread = 0;
   /// Nothing is said of the one or the other: where there is a fleet they are kUsualFleet's.
   bool usual_spread = false, usual_jitter = false;
-  /// Of compute beside communication; nothing: as the comm profile measured it, else 1.
+  /// Slowdown of compute beside communication; nothing: as the comm profile measured it, else 1.
   std::optional<double> overlap_slowdown;
   bool channels_slow_compute = false;  ///< as Schedule's
   AnalyticEfficiency efficiency;
@@ -89,7 +90,7 @@ struct RunOptions {
   bool set_to_none = true;
 };
 
-/// What is known of how the model learns, for a forecast of its accuracy.
+/// Knowledge of how the model learns, for a forecast of its accuracy.
 struct Convergence {
   std::shared_ptr<const ConvergenceModel> model;
   std::string network, dataset;  ///< what its curves trained
@@ -108,10 +109,10 @@ struct Scenario {
   std::string file;         ///< as the user named it
   std::string description;  ///< the optional key `description`
   Model model;
-  /// What `model` is made of, where it is a transformer.
+  /// Shape that `model` is made from, where it is a transformer.
   std::optional<TransformerShape> transformer;
   ModelShape shape;
-  /// What one rank has of `model` where a layout splits its layers; null: whole layers.
+  /// Share of `model` that one rank has where a layout splits its layers; null: whole layers.
   std::shared_ptr<const Model> share;
   std::int64_t batch_per_gpu = 1;
   Precision precision = Precision::fp32;
@@ -121,7 +122,8 @@ struct Scenario {
   std::int64_t recomputed_layers = 0;
   bool offloads_activations = false;  ///< Job::offloads_activations
   Recomputation recomputation{};      ///< of parts of each block
-  /// What of the model is trained, and how it is kept: so is a rank's share of it.
+  /// Part of the model that is trained, and how it is kept; a rank's share of it is treated the
+  /// same.
   std::optional<Adaptation> adaptation{};
   Cluster cluster;  ///< the nodes that this job has
   /// The whole cluster and what else runs on it; nothing: it is this job's alone.
@@ -129,9 +131,9 @@ struct Scenario {
   /// By Cluster::groups: what its costs come from; nothing (or no entry): they are given or
   /// computed.
   std::vector<std::optional<CostSource>> cost_sources;
-  /// What one GPU was measured to train, which its computed costs are scaled to.
+  /// Throughput that one GPU was measured to train at, to which its computed costs are scaled.
   std::optional<WholeStep> whole_step;
-  /// What an inline model's times are of; nothing: of whatever the scenario says.
+  /// Conditions that an inline model's times hold for; nothing: whatever the scenario says.
   std::optional<GivenAt> given_at;
   /// Calibrated costs of collectives; nothing: the links alone.
   std::shared_ptr<const CommProfile> comm;
@@ -140,7 +142,7 @@ struct Scenario {
   Optimizer optimizer;
   Train train;
   RunOptions run;
-  /// Of GPUs' memory.
+  /// Allocator of the GPUs' memory.
   AllocatorSettings allocator;
   std::optional<Bytes> cuda_context;  ///< as stated; nothing: cuda_context()
   /// Whose memory; nothing: as the compute profile says (device_of).
@@ -170,18 +172,19 @@ Scenario read_scenario(const std::filesystem::path& file,
 /// The same for a document that is already there.
 Scenario read_scenario(const Document& document);
 
-/// What `memory.device` says, else CPUs where a compute profile was measured without CUDA, else
-/// GPUs.
+/// The device that `memory.device` says, else CPUs where a compute profile was measured without
+/// CUDA, else GPUs.
 TapeDevice device_of(const Scenario& scenario);
 
-/// What a rank computes: the model, or its share of each layer.
+/// The model that a rank computes: `model`, or its share of each layer.
 const Model& computed_model(const Scenario& scenario);
 
 /// The same, where a router with an auxiliary loss chooses experts (natural_imbalance()); nothing
 /// where no rank gets another's tokens, or somebody says how they are spread.
 std::optional<Scenario> with_natural_routing(const Scenario& scenario);
 
-/// What its units compute in: its precision, but for what its strategy changes (computes_in).
+/// The precision that its units compute in: its own, but for what its strategy changes
+/// (computes_in).
 Precision compute_precision(const Scenario& scenario);
 
 /// Samples of the whole training, where its length is said; `per_iteration` as

@@ -6,8 +6,8 @@
 
 namespace rehearse::inline scenario {
 
-/// What GPUs of one kind differ by where a scenario says nothing: speed_spread for good, and the
-/// coefficient of variation of what one computes from step to step.
+/// Spreads by which GPUs of one kind differ where a scenario says nothing: speed_spread for good,
+/// and the coefficient of variation of what one computes from step to step.
 ///
 /// speed_spread: 8 % on average over applications and clusters (Sinha et al., "Not All GPUs Are
 /// Created Equal", SC22, arXiv:2208.11035), taken as the range of a box plot's whiskers, 5.4

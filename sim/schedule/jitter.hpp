@@ -7,8 +7,8 @@
 
 namespace rehearse::inline schedule {
 
-/// What a rank's jitter draws for a training step: a factor on all that it computes in it. `rank`:
-/// its index before folding.
+/// Draw of a rank's jitter for a training step: a factor on all that it computes in it. `rank`: its
+/// index before folding.
 double step_draw(const Schedule& schedule, std::size_t rank, std::uint32_t step);
 
 /// The factor on the compute time of a rank in a training step, counted over all its iterations:

@@ -7,7 +7,7 @@
 
 namespace rehearse::inline schedule {
 
-/// What a rank computes between two moments at which it waits for all ranks of the job.
+/// Computations of a rank between two moments at which it waits for all ranks of the job.
 struct Round {
   /// All that it computes in one training step of an iteration, before slowdown and jitter.
   struct Share {
