@@ -22,14 +22,14 @@ std::string to_string(Verdict verdict);
 /// some milliseconds), each question some microseconds.
 ///
 /// A run fails with the probability that DivergenceOdds says; else ln(error) is normally
-/// distributed about the curve, with the variance of runs plus that of the fitted parameters, what
-/// another power of the staleness than the fit's may make of it beyond the fit's staleness (a
-/// discrepancy of the model, which no fitted parameter has in it: Kennedy, O'Hagan, "Bayesian
-/// calibration of computer models", 2001), and what the strength of delay compensation may.
-/// Intervals hold 90 % of all runs: where nine in ten train, of those, with equal tails of what is
-/// left; else from the 5 % quantile of both together to the 95 % one, which has failed. The value
-/// is the median of the runs that do not fail, or the untrained accuracy where the verdict is that
-/// it diverges.
+/// distributed about the curve. Its variance is that of runs plus that of the fitted parameters.
+/// Beyond the fit's staleness, what another power of the staleness than the fit's may make of it is
+/// added (a discrepancy of the model, which no fitted parameter has in it: Kennedy, O'Hagan,
+/// "Bayesian calibration of computer models", 2001). So is what the strength of delay compensation
+/// may make of it. Intervals hold 90 % of all runs: where nine in ten train, of those, with equal
+/// tails of what is left; else from the 5 % quantile of both together to the 95 % one, which has
+/// failed. The value is the median of the runs that do not fail, or the untrained accuracy where
+/// the verdict is that it diverges.
 class Forecast {
  public:
   Forecast(const ConvergenceModel& model, TrainingSetting setting);

@@ -11,7 +11,7 @@
 
 namespace rehearse::inline explanation {
 
-/// What communication costs when nothing else uses its links.
+/// Cost of communication when nothing else uses its links.
 class LinkCosts {
  public:
   explicit LinkCosts(const Machine& machine);

@@ -37,8 +37,8 @@ class ShiftedRuns {
 };
 
 /// Model error of runs over a measured transport; elsewhere nothing is known of it. On the testbed
-/// (tests/validation/testbed) the 90 % intervals with it hold 35 of the 38 measured step times that
-/// the model had seen. They hold 16 of the 16 measured mean stalenesses.
+/// (tests/validation/testbed) its 90 % intervals hold 35 of 38 step times and 16 of 16 mean
+/// stalenesses that the model had seen.
 ModelError model_error(const Scenario& scenario, const Schedule& schedule);
 
 /// True if ranks send each other anything.

@@ -27,7 +27,7 @@ struct Traffic {
   std::uint64_t flows = 0;
 };
 
-/// What a simulation did.
+/// Record of a simulation.
 struct Trace {
   /// In order of (rank, start); only of ranks below `recorded_ranks`, except that operations with
   /// an UpdateRole are kept for all.

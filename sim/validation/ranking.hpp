@@ -13,8 +13,8 @@ struct RankingSummary {
   std::string rivals;
   std::size_t cases = 0;
   double tau = 0;  ///< kendall_tau_b of predicted and measured
-  /// What the case that is predicted to be the best costs over the best one measured: a share of
-  /// its time.
+  /// Cost of the case that is predicted to be the best over the best one measured: a share of its
+  /// time.
   double regret = 0;
   std::string first, best;  ///< these two cases
   /// Pairs of cases that measured more than kClear apart, and those that predictions order alike.
