@@ -58,7 +58,7 @@ class FilesKept {
   static FilesKept* current();
   /// True where a text is kept under this name.
   static bool holds(const std::filesystem::path& name);
-  /// What was read so far; nothing where none lives.
+  /// Names of the files read so far; nothing where none lives.
   static std::vector<std::filesystem::path> names();
 
  private:
