@@ -14,7 +14,7 @@ namespace rehearse::inline profile {
 inline constexpr double kCpuDrift = 0.12;
 inline constexpr double kGpuDrift = 0.03;
 
-/// Of compute that is scaled to a whole step: drift between sessions (kGpuDrift), and what a
+/// Error of compute that is scaled to a whole step: drift between sessions (kGpuDrift), and what a
 /// strategy adds to a step even of one GPU. DDP on one V100 trains 319 images/s, without DDP 329
 /// (pytorch benchmarks/distributed/ddp, ResNet-50).
 inline constexpr double kWholeStepError = 0.043;
@@ -30,11 +30,11 @@ inline constexpr double kUntestedExtrapolation = 0.5;
 /// straight stretch does not tell.
 inline constexpr double kLeastExtrapolation = 0.05;
 
-/// Of a whole step's forward and backward at a batch: the drift between sessions, the units' sum
-/// against the whole step, the sampling of the units' medians; between measured batches the error
-/// of those left out of the interpolation; outside them, by the doublings that lie between, the
-/// error of the outermost one on that side, left out of the extension. The profile must have
-/// points.
+/// Error of a whole step's forward and backward at a batch. It adds up the drift between sessions,
+/// the units' sum against the whole step, and the sampling of the units' medians. Between measured
+/// batches the error of those left out of the interpolation joins. Outside them the error of the
+/// outermost one on that side joins, left out of the extension, for each doubling that lies
+/// between. The profile must have points.
 double compute_error(const ComputeProfile& profile, std::int64_t batch);
 
 }  // namespace rehearse::inline profile
