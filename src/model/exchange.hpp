@@ -24,13 +24,13 @@ enum class ExchangeKind : std::uint8_t {
   all_to_all,
   send_recv
 };
-/// Of a pass.
+/// Direction of a pass.
 enum class Direction : std::uint8_t { forward, backward };
 
 /// A place in a pass of a unit. Backward runs a unit's operators from the last to the first.
 struct Cut {
   std::size_t before_operator = 0;  ///< it stands in front of this operator, in forward order
-  /// Of backward: behind the gradient of that operator's input, in front of its weight's.
+  /// In backward: true behind the gradient of that operator's input, in front of its weight's.
   bool between_gradients = false;
 
   bool operator==(const Cut&) const = default;
@@ -38,7 +38,7 @@ struct Cut {
 /// True where a pass comes by `left` before `right`.
 bool comes_before(const Cut& left, const Cut& right, Direction pass);
 
-/// What a unit exchanges with the other ranks of its layout, in one pass.
+/// Data that a unit exchanges with the other ranks of its layout, in one pass.
 struct Exchange {
   ExchangeAxis axis = ExchangeAxis::tensor;
   ExchangeKind kind = ExchangeKind::all_reduce;
@@ -50,7 +50,7 @@ struct Exchange {
   Direction pass = Direction::forward;
   /// It begins once what stands before `issued` is done; what stands behind `awaited` waits for it.
   Cut issued, awaited;
-  /// Of those that are issued at one place: it waits for all of earlier turns.
+  /// Turn among exchanges that are issued at one place: it waits for all of earlier turns.
   std::uint8_t turn = 0;
   bool narrow = false;  ///< what a product reads: in 8 bits where that runs in them
 
@@ -61,7 +61,7 @@ struct Exchange {
 /// By pass, in the order in which they are issued.
 void order_exchanges(std::vector<Exchange>& exchanges);
 
-/// What a rank of a tensor-parallel group has of a parameter.
+/// Share of a parameter that a rank of a tensor-parallel group has.
 enum class ParameterShare : std::uint8_t {
   sharded,     ///< a part of its own
   replicated,  ///< the whole, and the whole gradient: all ranks compute the same

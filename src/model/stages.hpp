@@ -29,7 +29,7 @@ std::vector<bool> first_blocks(const Model& model, const std::vector<UnitRange>&
 /// Elements of the weight that the embeddings and the logits share; 0: none.
 std::int64_t shared_weight(const Model& model);
 
-/// What a pipeline's split counts: blocks of a transformer, else all units.
+/// Units that a pipeline's split counts: blocks of a transformer, else all units.
 std::vector<std::size_t> counted_units(const Model& model);
 
 /// The units of so many stages of a pipeline: blocks of a transformer in equal parts, what stands

@@ -11,7 +11,7 @@ namespace rehearse::inline model {
 /// Measured tokens of each expert, as counts or shares.
 struct TokenHistogram {
   std::string file;  ///< as it was named
-  /// Of each layer with experts, from the first on, or one for all; as many numbers in each.
+  /// Rows of each layer with experts, from the first on, or one for all; as many numbers in each.
   std::vector<std::vector<double>> rows;
 
   std::size_t experts() const { return rows.front().size(); }

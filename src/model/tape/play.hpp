@@ -33,7 +33,7 @@ class Player {
   Tensor loss_of_piece(const Layer& layer, Tensor& piece, std::int64_t positions);
   /// Converted and held; what it was made of goes.
   Tensor as_output(Tensor& logits);
-  /// Of `positions` of the batch.
+  /// Outputs of linear layers for `positions` of the batch.
   Value linears(const Layer& layer, const Tensor& x, std::int64_t positions);
   Tensor parted_loss(const Layer& layer);
   Tensor fused_loss(const Layer& product, const Tensor& x);
