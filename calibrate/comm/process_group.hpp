@@ -7,7 +7,7 @@
 
 namespace rehearse::inline calibrate {
 
-/// What carries the collectives: Gloo over TCP for CPUs, NCCL for GPUs.
+/// Backend that carries the collectives: Gloo over TCP for CPUs, NCCL for GPUs.
 enum class CommBackend { gloo, nccl };
 
 struct GroupOptions {

@@ -17,8 +17,8 @@ struct SweepSeries {
   std::vector<Seconds> host_times;  ///< processor time of the busiest rank's process, per call
 };
 
-/// What a sweep has measured so far, finished or not: what it goes on from, and what profiles are
-/// made of.
+/// Samples that a sweep has measured so far, finished or not. It goes on from these, and profiles
+/// are made of them.
 struct SweepSamples {
   int ranks = 2;
   int nodes = 1;

@@ -11,7 +11,7 @@
 
 namespace rehearse::inline calibrate {
 
-/// What a network trains or is tested with.
+/// Samples that a network trains or is tested with.
 struct Samples {
   std::variant<Images, Text> of;
 

@@ -8,7 +8,7 @@
 
 namespace rehearse::inline calibrate {
 
-/// What ranks do together, wherever they run.
+/// Work that ranks do together, wherever they run.
 struct TeamWork {
   /// Asked once, on rank 0's node before any rank works, with that node's address as the others
   /// reach it: what all processes are told.

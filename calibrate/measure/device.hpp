@@ -13,7 +13,7 @@
 
 namespace rehearse::inline calibrate {
 
-/// What a profile says about a device.
+/// Identity that a profile states for a device.
 struct DeviceIdentity {
   std::string name;             ///< "NVIDIA A100-SXM4-40GB", or the processor's model name
   std::string driver = "none";  ///< of the GPU
@@ -36,9 +36,10 @@ class MeasuredDevice {
   virtual DeviceIdentity identity() const = 0;
   /// All of its memory.
   virtual Bytes memory() const = 0;
-  /// What blocks of a kernel run on: streaming multiprocessors; of a CPU the threads in use.
+  /// Number of processors that run blocks of a kernel: streaming multiprocessors; of a CPU the
+  /// threads in use.
   virtual double multiprocessors() const = 0;
-  /// What its matrix products can compute in: of fp32, tf32, fp16, bf16.
+  /// Formats that its matrix products can compute in: of fp32, tf32, fp16, bf16.
   virtual std::vector<Precision> formats() const = 0;
 
   /// Remembers this moment of the stream, and gives its number.

@@ -43,7 +43,7 @@ class Replica {
     std::vector<std::byte> gradient;
     double loss = 0;
   };
-  /// What a worker sends that read these parameters and then took a step with each of the batches.
+  /// Message of a worker that read these parameters and then took a step with each of the batches.
   Sent train(const std::vector<std::byte>& parameters, const Dataset& data,
              const std::vector<std::vector<std::uint32_t>>& batches, const LocalSteps& local);
 

@@ -24,7 +24,7 @@ class ReplicaPool {
   ReplicaPool(const ReplicaPool&) = delete;
   ReplicaPool& operator=(const ReplicaPool&) = delete;
 
-  /// What the work returns, or the exception that it ended with.
+  /// Result that the work returns, or the exception that it ended with.
   template <class Result>
   std::future<Result> submit(std::function<Result(Replica&)> work) {
     auto task = std::make_shared<std::packaged_task<Result(Replica&)>>(std::move(work));

@@ -27,7 +27,7 @@ struct ParameterServerOptions {
   std::uint64_t observe_every = 1;
 };
 
-/// What a server did.
+/// Result of a server's run.
 struct ServerResult {
   UpdateLog log;
   std::uint64_t dropped = 0;  ///< gradients that came after their round

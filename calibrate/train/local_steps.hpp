@@ -8,7 +8,7 @@
 
 namespace rehearse::inline calibrate {
 
-/// What a worker does between reading the parameters and sending what came of them.
+/// Steps of a worker between reading the parameters and sending what came of them.
 struct LocalSteps {
   std::uint32_t steps = 1;   ///< above 1: local SGD, with steps of its own
   double learning_rate = 0;  ///< of those

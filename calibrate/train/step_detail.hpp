@@ -19,8 +19,8 @@ struct StepDetail {
   std::vector<Seconds> gradient_ready;
 };
 
-/// Of the steps that launch the same collectives as the last one does: DDP's first has buckets of
-/// its own. Needs at least one step.
+/// Detail of the steps that launch the same collectives as the last one does: DDP's first has
+/// buckets of its own. Needs at least one step.
 StepDetail detail_of(const std::vector<StepRecord>& steps);
 
 }  // namespace rehearse::inline calibrate

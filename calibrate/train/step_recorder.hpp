@@ -27,7 +27,7 @@ class StepRecorder {
   MemoryWatch& memory() { return memory_; }
   /// A moment of the step.
   std::size_t mark();
-  /// What lies between two moments belongs to a phase.
+  /// Adds the time between two moments to a phase.
   void add(Phase phase, std::size_t from, std::size_t to);
   /// Does `work` and counts it as `phase`.
   template <class Work>
