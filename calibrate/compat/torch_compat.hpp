@@ -24,8 +24,8 @@ struct TcpStoreOptions {
   std::string address;
   int port = 0;
   bool is_server = false;
-  /// Socket of the server that is bound to the port, which it takes over where LibTorch can (from
-  /// 2.0 on). -1: it listens at every address. Otherwise nobody closes it.
+  /// The server's socket, bound to the port, which it takes over where LibTorch can (from 2.0 on).
+  /// -1: it listens at every address. Otherwise nobody closes it.
   int bound_socket = -1;
   int world_size = 1;
   std::chrono::milliseconds timeout{};

@@ -38,8 +38,9 @@ struct StepRunOptions {
   bool cpu = false;
   std::filesystem::path allocations;  ///< rank 0's, from its first tensor on; empty: not kept
   Seconds delay;                      ///< added to each of this rank's steps
-  /// Mean of an exponential delay that is added besides, of a ps- strategy. `local`: what a worker
-  /// does between two exchanges. `data`: real data, of which each trains on its shard (on the CPU).
+  /// Options of a ps- strategy. `jitter`: mean of an exponential delay that is added besides.
+  /// `local`: what a worker does between two exchanges. `data`: real data, of which each trains on
+  /// its shard (on the CPU).
   Seconds jitter;
   LocalSteps local;
   std::shared_ptr<const Dataset> data;

@@ -12,8 +12,8 @@ enum class LinkPart {
   fabric  ///< cables between switches, where there are some
 };
 
-/// Multiplies the bandwidths of a part by `factor`. A faster or slower machine is made by the
-/// functions of this file alone.
+/// Multiplies the bandwidths of a part by `factor`. Only the functions of this file make a machine
+/// faster or slower.
 void scale_bandwidth(LinkPart part, double factor, Cluster& cluster);
 /// Multiplies the bandwidths of all parts by `factor`.
 void scale_bandwidths(double factor, Cluster& cluster);

@@ -41,7 +41,7 @@ enum class CostBasis { curve, rescaled, model, links };
 /// "measured", "curve rescaled", "NCCL model", "links".
 std::string to_string(CostBasis basis);
 
-/// Cost by the links alone of a collective that has them for itself.
+/// Cost, by the links alone, of a collective that has them for itself.
 struct LinkCost {
   Seconds latency;
   double seconds_per_byte = 0;

@@ -6,7 +6,7 @@
 
 namespace rehearse::inline convergence {
 
-/// Ranges that the observations span. A question outside of it is answered by the formulae alone.
+/// Ranges that the observations span. A question outside of them is answered by the formulae alone.
 struct FittedDomain {
   double least_rate = 0, most_rate = 0;
   double least_momentum = 0, most_momentum = 0;

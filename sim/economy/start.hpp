@@ -14,7 +14,7 @@ struct StartForecast {
   /// How much later the training ends than if all nodes had been there at once. Elastic: a share of
   /// the nodes does that share of the work, so it is the mean arrival.
   Seconds delay{};
-  /// Training with all nodes that was done before all were there.
+  /// Work that was done before all nodes were there, as time of training with all of them.
   Seconds done_meanwhile{};
   /// How long a node that is there waits for the others, on average.
   Seconds mean_wait{};

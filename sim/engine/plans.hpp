@@ -42,9 +42,9 @@ struct PlannedCollective {
 /// Plans every collective of a schedule once.
 class Plans {
  public:
-  /// Plans of the schedule on the cluster, with the machine's fidelity and costs; all must stay.
-  /// What collectives cost depends on the cluster `as_built`, whose NICs are not bonded. Where
-  /// `answers` is not null, what answered for each collective is noted there.
+  /// Plans the schedule on the cluster, with the machine's fidelity and costs; all must stay. What
+  /// collectives cost depends on the cluster `as_built`, whose NICs are not bonded. Where `answers`
+  /// is not null, what answered for each collective is noted there.
   Plans(const Schedule& schedule, const Cluster& cluster, const Cluster& as_built,
         const Machine& machine, std::vector<CollectiveAnswer>* answers = nullptr);
 

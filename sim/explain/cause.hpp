@@ -7,7 +7,7 @@
 
 namespace rehearse::inline explanation {
 
-/// Causes that take time, which an ideal run would not.
+/// Causes of time that an ideal run would not take.
 enum class Cause {
   jitter,        ///< compute times vary from step to step
   unequal,       ///< ranks that are slower than the median one, and those that sleep

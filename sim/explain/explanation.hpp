@@ -60,7 +60,7 @@ Seconds busy(const StageReport& stage);
 /// "messages between stages".
 std::vector<NamedTime> bubble_causes(const StageFindings& pipeline);
 
-/// Bounds of a run, and the changes that would move them.
+/// Explanation of what bounds a run, and of what would change it.
 struct Explanation {
   std::string scenario, description, model, cluster, strategy, fidelity;
   std::size_t gpus = 0, nodes = 0;

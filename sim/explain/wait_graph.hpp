@@ -11,7 +11,7 @@
 
 namespace rehearse::inline explanation {
 
-/// The last thing that an operation waited for before it could begin.
+/// Causes of an operation's last wait before it could begin.
 enum class WaitedFor : std::uint8_t {
   start,       ///< of the run: nothing
   lane,        ///< what ran before it on its stream, or its own previous iteration

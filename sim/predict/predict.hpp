@@ -38,7 +38,7 @@ struct Options {
   bool find_largest_batch = true;
   /// Told by simulations at both ends of what may be off, four and more; else there are none.
   bool intervals = true;
-  /// Takes the interval of memory, which takes no simulation, where there are no others.
+  /// Takes the memory interval where there are no others; it needs no simulation.
   bool memory_interval = false;
   /// Memory report of the machine (memory_of), where it is known already.
   std::optional<MemoryReport> memory{};

@@ -122,8 +122,8 @@ struct Scenario {
   std::int64_t recomputed_layers = 0;
   bool offloads_activations = false;  ///< Job::offloads_activations
   Recomputation recomputation{};      ///< of parts of each block
-  /// Part of the model that is trained, and how it is kept; a rank's share of it is treated the
-  /// same.
+  /// Part of the model that is trained, and how it is kept; the same holds for a rank's share of
+  /// it.
   std::optional<Adaptation> adaptation{};
   Cluster cluster;  ///< the nodes that this job has
   /// The whole cluster and what else runs on it; nothing: it is this job's alone.
@@ -131,7 +131,7 @@ struct Scenario {
   /// By Cluster::groups: what its costs come from; nothing (or no entry): they are given or
   /// computed.
   std::vector<std::optional<CostSource>> cost_sources;
-  /// Throughput that one GPU was measured to train at, to which its computed costs are scaled.
+  /// Measured training of one GPU, to which its computed costs are scaled.
   std::optional<WholeStep> whole_step;
   /// Conditions that an inline model's times hold for; nothing: whatever the scenario says.
   std::optional<GivenAt> given_at;

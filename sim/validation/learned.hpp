@@ -35,7 +35,7 @@ struct LearnedRun {
   std::string forecast_by;                        ///< "forecast from 3 workers"
   std::shared_ptr<const ConvergenceModel> model;  ///< it is computed by this; nothing: none is
 
-  /// The best end of runs like it, as far as the model knows: see failed_error().
+  /// Error that runs like it end with at best, as far as the model knows: see failed_error().
   double trained_error() const { return model ? model->trained_error : 0; }
 };
 

@@ -65,7 +65,7 @@ class Layers {
   /// channels.
   void linear(const std::vector<std::int64_t>& channels, bool bias = true,
               Split split = Split::none);
-  /// Names that adapters use for the outputs of the linear layer that was made last.
+  /// Sets the names that adapters use for the outputs of the linear layer that was made last.
   void name_outputs(const std::vector<std::string>& names) { last().layers.back().names = names; }
   /// Products of the last unit stay in 16 bits, whatever the precision: it is no block.
   void keep_unit_wide();
@@ -194,11 +194,11 @@ class Layers {
   /// `quantizes_input`: it is the first of those on one input.
   void narrow_last_product(bool quantizes_input);
   void fused_attention(const Attention& options);
-  /// Attention of `tokens` queries: one of `steps` like parts of what they see.
+  /// Adds attention of `tokens` queries: one of `steps` like parts of what they see.
   void flash_attention(const Attention& options, double tokens, std::size_t steps);
   void materialised_attention(const Attention& options);
   void global_mean();
-  /// Router of a mixture of experts: logits, softmax, the largest.
+  /// Adds the router of a mixture of experts: logits, softmax, the largest.
   void router(const ExpertGroup& options);
   /// A dropout that is part of another layer.
   void count_dropout();

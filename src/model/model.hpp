@@ -142,7 +142,7 @@ bool runs_math_attention(const Attention& attention, Bytes element);
 struct Operator {
   OperatorKind kind = OperatorKind::elementwise;
   bool channels_last = false;  ///< of a convolution, batch norm or max pooling: its memory format
-  /// Elements that the kernels of eager batch norm norm, and in how many channels.
+  /// Elements that batch norm's kernels norm in eager mode, and the number of their channels.
   double normed = 0, channels = 0;
   double pooled = 0;  ///< of eager max pooling: elements of its windows, all together
   /// Elements of a plane, for a conversion around a convolution of 1 x 1. Where each begins at
@@ -292,7 +292,7 @@ struct Model {
   Float8 float8 = Float8::none;
   /// Given instead of computed: the whole optimizer step over all parameters.
   std::optional<Seconds> optimizer_time = std::nullopt;
-  /// Takes and gives of one step, in a captured model; null: layers say them.
+  /// Memory that one step takes and gives back, in a captured model; null: layers say it.
   std::shared_ptr<const captured::Step> captured = {};
 
   /// Whether the unit's modules are one kernel each, at the most.

@@ -36,7 +36,7 @@ struct DeviceRates {
   bool operator==(const DeviceRates&) const = default;
 };
 
-/// Facts of a unit, whatever the batch.
+/// Name, tensors and buffers of a unit, the same at every batch.
 struct ProfiledUnit {
   std::string name;
   std::vector<std::int64_t> tensors;  ///< elements of each parameter tensor, in registration order
