@@ -8,7 +8,7 @@
 
 namespace rehearse::inline calibrate {
 
-/// All times of one collective of one size, each of the slowest rank.
+/// Times of one collective of one size, each of the slowest rank.
 struct SweepSeries {
   CollectiveKind kind = CollectiveKind::all_reduce;
   Bytes size;     ///< as it is measured: whole floats on every rank
@@ -31,7 +31,7 @@ struct SweepSamples {
   std::vector<SweepOverlap> overlaps;
   std::vector<SweepCopy> copies;
 
-  /// That series, new where there is none yet.
+  /// The series of that kind and size, new where there is none yet.
   SweepSeries& at(CollectiveKind kind, Bytes size);
   bool has_overlap(CollectiveKind kind, Bytes size) const;
 };

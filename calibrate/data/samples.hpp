@@ -16,7 +16,7 @@ struct Samples {
   std::variant<Images, Text> of;
 
   std::size_t count() const;
-  /// All that it is made of.
+  /// Bytes of all that it is made of.
   std::vector<const DataBytes*> bytes() const;
 };
 

@@ -34,7 +34,7 @@ class MeasuredDevice {
 
   virtual torch::Device torch_device() const = 0;
   virtual DeviceIdentity identity() const = 0;
-  /// All of its memory.
+  /// Size of all of its memory.
   virtual Bytes memory() const = 0;
   /// Number of processors that run blocks of a kernel: streaming multiprocessors; of a CPU the
   /// threads in use.
@@ -66,7 +66,7 @@ class MeasuredDevice {
   virtual void release_cached() = 0;
   /// From now on such an allocator keeps what it is asked for.
   virtual void record_allocations() {}
-  /// All that it kept since; nothing where there is no such allocator.
+  /// Events that it kept since; nothing where there is no such allocator.
   virtual std::optional<AllocatorTrace> allocations() const { return std::nullopt; }
 };
 

@@ -18,7 +18,7 @@ namespace rehearse::inline calibrate {
 /// depend on their number.
 class ReplicaPool {
  public:
-  /// As Replica's constructor throws.
+  /// Throws as Replica's constructor does.
   ReplicaPool(const NetworkOptions& options, int threads);
   ~ReplicaPool();
   ReplicaPool(const ReplicaPool&) = delete;

@@ -12,7 +12,7 @@ namespace rehearse::inline calibrate {
 struct StepDetail {
   /// "forward", "backward", "optimizer"; of a parameter server's worker "pull", "compute", "push".
   std::map<std::string, Seconds> phases;
-  /// In the order of their launch; times count from the step's begin.
+  /// Collectives in the order of their launch; times count from the step's begin.
   std::vector<CollectiveTimes> collectives;
   /// DDP: when each parameter's gradient was ready, from the begin of backward, in the order of
   /// parameters.

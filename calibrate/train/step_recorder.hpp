@@ -23,7 +23,7 @@ class StepRecorder {
 
   /// Begins a step: forgets the one before.
   void begin();
-  /// To be told of the step's parts.
+  /// The watch that is to be told of the step's parts.
   MemoryWatch& memory() { return memory_; }
   /// A moment of the step.
   std::size_t mark();

@@ -30,7 +30,7 @@ struct StepRunOptions {
   FsdpOptions fsdp;
   int steps = 10, warmup = 2;
   std::string optimizer = "sgd";  ///< sgd, adam or adamw; a parameter server's is SGD
-  /// So small that a batch that is repeated does not change what is measured.
+  /// Learning rate, so small that a batch that is repeated does not change what is measured.
   double learning_rate = 1e-6;
   double momentum = 0;  ///< of sgd
   std::uint64_t seed = 1;
@@ -46,7 +46,7 @@ struct StepRunOptions {
   std::shared_ptr<const Dataset> data;
   std::vector<Endpoint> servers;                                ///< of a ps- strategy
   std::chrono::milliseconds timeout = std::chrono::minutes(5);  ///< of each wait for another rank
-  /// Told after each step how many there were, those to warm up included.
+  /// Function that is told after each step how many there were, those to warm up included.
   std::function<void(int done)> progress = [](int) {};
 };
 

@@ -49,7 +49,7 @@ struct Gpu {
   std::string profiles{};
   /// The most that it draws for long (thermal design power); nothing: not known.
   std::optional<Watts> tdp{};
-  /// Nothing: not known of this GPU.
+  /// Shares that its kernels reach; nothing: they are not known of this GPU.
   std::optional<KernelShares> kernels{};
   /// Curves fitted to its kernels, or to those of the relative that `kernels` names; null if there
   /// are none.
@@ -163,8 +163,8 @@ using Fabric = std::variant<Star, FatTree, Dragonfly, Torus, Rail, Sites>;
 /// Basis of a collective's cost where no curve says it: the links' closed forms, or NCCL's times.
 enum class CollectiveModel { links, nccl };
 
-/// As measured between two hosts at 100 to 400 Mbit/s (tests/validation/head_start.py; 0.03 to
-/// 0.17).
+/// Head start as measured between two hosts at 100 to 400 Mbit/s (tests/validation/head_start.py;
+/// 0.03 to 0.17).
 constexpr double kHeadStart = 0.1;
 
 struct Cluster {
@@ -188,8 +188,9 @@ struct Cluster {
     double slowdown = 1, spread = 0, drift = 0;
   };
   std::optional<BusyCores> busy_cores{};
-  /// Over sockets: what part of a message those under way through a sender's port get ahead of one
-  /// that comes to it, in the mean, before they share the port; 0: nothing, 1 or more: mostly all.
+  /// Head start over sockets: the mean part of a message that those under way through a sender's
+  /// port get ahead of one that comes to it. It counts before they share the port; 0: nothing, 1 or
+  /// more: mostly all.
   double head_start = kHeadStart;
 
   std::size_t node_count() const;
@@ -221,7 +222,7 @@ BytesPerSecond staging_rate(const Node& node);
 /// with GPUs.
 CommLinks links_of(const Node& node);
 CommLinks links_of(const Cluster& cluster);
-/// So many like nodes with these links, on a star, with places for `ranks` GPUs.
+/// Cluster of so many like nodes with these links, on a star, with places for `ranks` GPUs.
 Cluster cluster_on(const CommLinks& links, int ranks, int nodes);
 
 /// Cables between two unlike nodes beyond their NICs: 0 on a star.

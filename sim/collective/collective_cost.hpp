@@ -17,19 +17,20 @@ namespace rehearse::inline collective {
 /// as long as a ring at the rates of their clusters in platforms/; the eighth, four A100s on PCIe
 /// across two sockets, takes 4.5 times as long.
 inline constexpr double kLinksError = 0.55;
-/// Likewise where copies between GPUs are staged through the host at a rate that nobody gave:
-/// seven public nodes without peer-to-peer lie within 3 times kStagedRate's prediction.
+/// The same half-width where copies between GPUs are staged through the host at a rate that nobody
+/// gave: seven public nodes without peer-to-peer lie within 3 times kStagedRate's prediction.
 inline constexpr double kStagedError = 1.1;
-/// Likewise of a curve that was carried to other links, ranks or nodes, below kLargeMessage and
-/// from there on, at least.
+/// The same half-width for a curve that was carried to other links, ranks or nodes, below
+/// kLargeMessage and from there on, at least.
 inline constexpr double kRescaledSmall = 0.5, kRescaledLarge = 0.3;
-/// Likewise of a collective taken from another's curve on the same ranks of one node.
+/// The same half-width for a collective taken from another's curve on the same ranks of one node.
 inline constexpr double kDerivedError = 0.25;
 
-/// Likewise of a curve that was measured on another machine of its kind, below 4 MiB, below 256 MiB
-/// and from there on. All_reduces of four machines of eight A100s have standard deviations of 0.25
-/// to 0.39, 0.07 to 0.16 and 0.005 to 0.017 of the logarithm (nccl-tests: Azure, aiconfigurator,
-/// SuperBench, vTrain); two of H100s lie 1.6 to 2.3, 1.0 to 1.1 and 1.0 times apart.
+/// The same half-width for a curve that was measured on another machine of its kind, below 4 MiB,
+/// below 256 MiB and from there on. All_reduces of four machines of eight A100s have standard
+/// deviations of 0.25 to 0.39, 0.07 to 0.16 and 0.005 to 0.017 of the logarithm (nccl-tests: Azure,
+/// aiconfigurator, SuperBench, vTrain). Two of H100s lie 1.6 to 2.3, 1.0 to 1.1 and 1.0 times
+/// apart.
 inline constexpr double kMachinesSmall = 0.5, kMachinesMiddle = 0.23, kMachinesLarge = 0.04;
 /// A curve that is that many times off NCCL's model between nodes is of another NCCL or another
 /// fabric.
@@ -77,7 +78,8 @@ struct CollectiveAnswer {
   CollectiveAlgorithm played = CollectiveAlgorithm::ring;
   CollectiveCost cost;
 
-  /// As NCCL spells it where its model was asked, else what is played: "Tree", "hierarchical".
+  /// The algorithm as NCCL spells it where its model was asked, else what is played: "Tree",
+  /// "hierarchical".
   std::string algorithm() const;
   /// "LL128"; empty where NCCL's model was not asked.
   std::string protocol() const;

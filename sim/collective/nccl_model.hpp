@@ -16,7 +16,7 @@ enum class InnerLink {
   staged         ///< PCIe, each byte through the host's memory
 };
 
-/// All that NCCL's times depend on, of the ranks of one group.
+/// Facts of the ranks of one group on which NCCL's times depend.
 struct NcclMachine {
   std::shared_ptr<const GpuArchitecture> architecture = unknown_architecture();  ///< of its GPUs
   int ranks = 2, nodes = 1;

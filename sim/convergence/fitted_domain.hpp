@@ -27,7 +27,7 @@ FittedDomain domain_of(const std::vector<Observation>& observations,
 /// Mean error of the untrained parameters.
 double mean_initial_error(const std::vector<Observation>& observations);
 
-/// Per update.
+/// Median of the samples per update.
 double median_samples(const std::vector<Observation>& observations);
 
 /// Least error of runs that failed and went on to some end; by definition where there is none.

@@ -77,7 +77,7 @@ struct OptimizerMemory {
   bool one_by_one = false;      ///< it has no multi-tensor form
   bool orthogonalizes = false;  ///< muon: its temporaries are those of newton_schulz()
 
-  /// Kept per parameter: states and master weights.
+  /// Bytes kept per parameter: states and master weights.
   Bytes kept() const { return static_cast<double>(states) * state_element + master_element; }
 };
 OptimizerMemory optimizer_memory(const Optimizer& optimizer);
@@ -166,7 +166,7 @@ struct UnitCost {
   Seconds forward, backward;
   double forward_spread = 0, backward_spread = 0;  ///< Compute::spread; 0 where not measured
   Seconds forward_launch, backward_launch;         ///< CPU time to launch its kernels
-  /// Kept from forward to backward, as measured; 0 of a unit without a profile, for which the
+  /// Bytes kept from forward to backward, as measured; 0 of a unit without a profile, for which the
   /// memory tape says it.
   Bytes activation;
   Bytes workspace;  ///< live only while the unit computes

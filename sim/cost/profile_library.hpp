@@ -13,7 +13,8 @@ namespace rehearse::inline cost {
 /// A profile and the file that it was read from.
 struct StoredProfile {
   std::shared_ptr<const ComputeProfile> profile;
-  /// As people know it: from platforms/profiles/compute for those shipped, else as it was named.
+  /// File as people know it: from platforms/profiles/compute for those shipped, else as it was
+  /// named.
   std::string file;
 };
 

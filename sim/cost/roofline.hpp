@@ -34,10 +34,10 @@ class Roofline {
   OperatorBasis basis(const Operator& op, double batch, Direction direction) const;
   /// Time of the part of backward that stands in front of the weight's gradient alone.
   Seconds input_gradient_time(const Operator& op, double batch) const;
-  /// All operators of a unit.
+  /// Time of all operators of a unit.
   Seconds time(const Unit& unit, double batch, Direction direction) const;
-  /// A unit of which no more is known than the work of its products (those of convolutions where
-  /// `kind` is convolution) and its traffic; no less than `floor`.
+  /// Time of a unit of which no more is known than the work of its products (those of convolutions
+  /// where `kind` is convolution) and its traffic; no less than `floor`.
   Seconds time(Flops products, OperatorKind kind, Bytes traffic, Seconds floor) const;
   /// Copying at the memory rate that is reached.
   Seconds moved(Bytes size) const;
@@ -54,7 +54,7 @@ class Roofline {
   Seconds product_time(const captured::Product& product) const;
   Seconds moving_time(const captured::Work& work, bool backward) const;
   OperatorBasis captured_basis(const Operator& op, double batch, Direction direction) const;
-  /// Without what is computed once more.
+  /// Time without what is computed once more.
   Seconds single_time(const Operator& op, double batch, Direction direction) const;
   FlopsPerSecond rate(OperatorKind kind) const;
   FlopsPerSecond rate(const Operator& op, Direction direction) const;

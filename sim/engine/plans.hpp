@@ -17,7 +17,7 @@ struct PlayablePlan {
   FlowPlan plan;
   std::vector<std::uint32_t> waits_for;         ///< by flow: flows that must have arrived
   std::vector<std::uint32_t> next_begin, next;  ///< by flow: flows that wait for it
-  /// By flow: its ends, into Plans::ports().
+  /// Ends of each flow, by flow: indices into Plans::ports().
   std::vector<std::pair<std::uint32_t, std::uint32_t>> ports;
   std::vector<std::uint32_t> stands_for;  ///< by flow: how many flows of the collective it plays
   /// By member, for a plan by member: flows that begin when it comes, and steps of its host.
@@ -50,10 +50,10 @@ class Plans {
 
   /// The same collective of the same group is planned once, and noted each time.
   PlannedCollective planned(const Collective& collective, GroupId group);
-  /// To be called when all collectives are planned, where their flows have the network for
-  /// themselves: merge_like_flows.
+  /// Merges like flows (merge_like_flows). To be called when all collectives are planned, where
+  /// their flows have the network for themselves.
   void merge_flows();
-  /// To be called when ports have their numbers: which flows one timer may stand for.
+  /// Finds which flows one timer may stand for. To be called when ports have their numbers.
   void bundle_flows();
   /// Ports, of those used so far, that send to themselves and to nobody else.
   std::vector<Port> loops() const;

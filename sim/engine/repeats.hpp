@@ -58,7 +58,7 @@ class Repeats {
   std::uint32_t period(std::uint32_t rank) const { return stretch_of(rank).period; }
   /// Time that a rank waits for behind the cut, as it goes on later than others.
   double behind(std::uint32_t rank, const Cut& cut) const;
-  /// For how many an operation stands, itself included.
+  /// Number of operations for which one stands, itself included.
   std::uint32_t stands_for(RankOp what, std::uint32_t iteration) const;
 
   /// The number of a collective in flight: members meet there though each has its own cut.

@@ -93,7 +93,7 @@ std::string answer(const Explanation& explanation);
 std::string to_json(const Explanation& explanation);
 /// Gains from more of each resource: a header line and a row for each.
 std::string to_csv(const Explanation& explanation);
-/// For people: columns fit `width`; ANSI colours if `color`.
+/// Text for people: columns fit `width`; ANSI colours if `color`.
 std::string to_terminal(const Explanation& explanation, int width, bool color,
                         Detail detail = Detail::all);
 /// A Chrome trace (to_chrome_trace) with the path as one more process.

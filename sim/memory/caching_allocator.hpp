@@ -27,7 +27,8 @@ struct AllocatorSettings {
   bool operator==(const AllocatorSettings&) const = default;
 };
 
-/// As torch.cuda.memory_stats() counts, over both pools. Bytes, but for the counts.
+/// Statistics as torch.cuda.memory_stats() counts them, over both pools. They are bytes, but for
+/// the counts.
 struct AllocatorStats {
   std::int64_t allocated = 0;       ///< blocks that tensors hold, rounded (`allocated_bytes`)
   std::int64_t requested = 0;       ///< what was asked for, until its block can be used again

@@ -34,9 +34,10 @@ std::function<Schedule(std::int64_t batch)> schedule_at_batch(const Scenario& sc
 
 struct Options {
   std::function<void(double share)> progress{};  ///< called now and then with what is done, 0 to 1
-  /// Found by building the schedule for other batches.
+  /// True to find the largest batch, by building the schedule for other batches.
   bool find_largest_batch = true;
-  /// Told by simulations at both ends of what may be off, four and more; else there are none.
+  /// True to find intervals, by simulations at both ends of what may be off, four and more; else
+  /// there are none.
   bool intervals = true;
   /// Takes the memory interval where there are no others; it needs no simulation.
   bool memory_interval = false;

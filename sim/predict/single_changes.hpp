@@ -23,7 +23,7 @@ struct SingleChange {
 /// read.
 std::vector<SingleChange> single_changes(const Document& document, const Scenario& scenario);
 
-/// For a shell: "--set 'strategy={fsdp: {}}' --set model.batch_per_gpu=4".
+/// Options for a shell: "--set 'strategy={fsdp: {}}' --set model.batch_per_gpu=4".
 std::string set_options(const std::vector<std::string>& assignments);
 
 }  // namespace rehearse::inline prediction

@@ -68,7 +68,8 @@ struct DataLoading {
 struct RunOptions {
   std::uint32_t steps = 10;  ///< measured iterations, or the fewest
   RunUntil until = RunUntil::steady;
-  /// All micro-batches are played; else until they are steady, and the rest follows from these.
+  /// True: all micro-batches are played; else until they are steady, and the rest follows from
+  /// these.
   bool play_all = false;
   std::uint32_t warmup_steps = 2;  ///< simulated before them, not measured
   std::uint64_t seed = 1;
@@ -79,7 +80,8 @@ struct RunOptions {
   /// Spread of the speed of GPUs that are nominally alike, for good: spread_slowdowns. 0: they are
   /// alike.
   double speed_spread = 0;
-  /// Nothing is said of the one or the other: where there is a fleet they are kUsualFleet's.
+  /// True if nothing is said of the one or the other: where there is a fleet they are
+  /// kUsualFleet's.
   bool usual_spread = false, usual_jitter = false;
   /// Slowdown of compute beside communication; nothing: as the comm profile measured it, else 1.
   std::optional<double> overlap_slowdown;
@@ -116,7 +118,7 @@ struct Scenario {
   std::shared_ptr<const Model> share;
   std::int64_t batch_per_gpu = 1;
   Precision precision = Precision::fp32;
-  /// By Model::units: recomputed in backward (Job::checkpointed); empty: none.
+  /// Units that are recomputed in backward, by Model::units (Job::checkpointed); empty: none.
   std::vector<bool> checkpointed;
   /// Blocks that each part of a pipeline recomputes, its first ones; 0: `checkpointed` says it.
   std::int64_t recomputed_layers = 0;
@@ -128,7 +130,7 @@ struct Scenario {
   Cluster cluster;  ///< the nodes that this job has
   /// The whole cluster and what else runs on it; nothing: it is this job's alone.
   std::shared_ptr<const SharedCluster> shared;
-  /// By Cluster::groups: what its costs come from; nothing (or no entry): they are given or
+  /// Sources of the groups' costs, by Cluster::groups; nothing (or no entry): they are given or
   /// computed.
   std::vector<std::optional<CostSource>> cost_sources;
   /// Measured training of one GPU, to which its computed costs are scaled.

@@ -42,8 +42,8 @@ class JobsSection {
  public:
   /// Leaves the scenario's cluster with this job's nodes.
   JobsSection(const Value& value, Scenario& scenario);
-  /// Once the scenario is read, with where its costs are wanted from; `strategy` is its own
-  /// section.
+  /// Reads the other jobs once the scenario is read, with where its costs are wanted from;
+  /// `strategy` is its own section.
   void read_others(Scenario& scenario, const CostChoice& choice, const Value& strategy,
                    const Framework& framework, ProfileLibrary& library);
 

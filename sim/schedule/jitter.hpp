@@ -27,7 +27,7 @@ double compute_variation(const Schedule& schedule);
 /// one it does to all.
 bool steps_alike(const Jitter& jitter);
 
-/// By rank: whether it takes part in an iteration.
+/// Whether each rank takes part in an iteration, by rank.
 std::vector<bool> participants(const Schedule& schedule, std::uint32_t iteration);
 
 }  // namespace rehearse::inline schedule

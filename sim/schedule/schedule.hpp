@@ -223,8 +223,9 @@ struct Jitter {
 struct Crowd {
   std::vector<std::uint32_t> nodes{};  ///< by position: its index before folding
   std::size_t ranks_per_node = 0;
-  /// By position, what each of its ranks was before folding; empty: consecutive ranks of the node.
-  /// A layout's positions are replicas of the model, or as many of them as share nodes.
+  /// Indices that each position's ranks had before folding, by position; empty: consecutive ranks
+  /// of the node. A layout's positions are replicas of the model, or as many of them as share
+  /// nodes.
   std::vector<std::uint32_t> ranks{};
   /// RankSpec::slowdown of all ranks, position by position; what kept ranks say themselves counts.
   std::vector<double> slowdowns{};
@@ -246,7 +247,7 @@ struct Schedule {
   /// Number of first iterations whose gradients are averaged into one update each, at a server to
   /// which workers apply.
   std::uint32_t warmup_rounds = 0;
-  /// In each iteration only so many of the ranks with a GPU, drawn anew, take part: what the others
+  /// Number of ranks with a GPU, drawn anew, that take part in each iteration: what the others
   /// would do takes no time and signals nothing. 0: all do.
   std::uint32_t sampled_ranks = 0;
   Jitter jitter;

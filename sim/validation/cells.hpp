@@ -9,7 +9,7 @@ namespace rehearse::inline validation {
 /// A cell with nothing to say.
 inline const std::string kNothing = "-";
 
-/// With its sign; what rounds to 0 has none but "+".
+/// The value with its sign; what rounds to 0 has none but "+".
 std::string signed_words(double value, int decimals);
 
 /// Words that people read instead of a report's key: "step time", "peak memory"; the key itself

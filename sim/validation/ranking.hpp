@@ -24,7 +24,7 @@ struct RankingSummary {
 /// Two measured times are told apart where they differ by this: 5 %.
 inline constexpr double kClear = 0.05;
 
-/// In the order of their first case; sets of two rivals and more.
+/// Summaries in the order of their first case; sets of two rivals and more.
 std::vector<RankingSummary> summarize_rankings(const Validation& validation);
 
 /// Kendall's rank correlation with ties (Kendall 1945): (concordant - discordant) pairs over the

@@ -19,8 +19,8 @@ struct ChildLimits {
   /// Bytes that each child, and each child of its own, may allocate (RLIMIT_DATA); then it is out
   /// of memory.
   std::optional<Bytes> memory = {};
-  /// Asked at least five times a second; once it is true, no more children start and those that
-  /// run are killed.
+  /// Function that is asked at least five times a second. Once it is true, no more children start
+  /// and those that run are killed.
   std::function<bool()> stop = nullptr;
 };
 

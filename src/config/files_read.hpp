@@ -49,7 +49,7 @@ class FilesKept {
   FilesKept(const FilesKept&) = delete;
   FilesKept& operator=(const FilesKept&) = delete;
 
-  /// As if `text` had been read from `name`; in the place of what was.
+  /// Keeps `text` as if it had been read from `name`; in the place of what was.
   void keep(const std::filesystem::path& name, std::string text);
   /// From now on no other file is there: MissingError.
   void close() { closed_ = true; }

@@ -31,7 +31,7 @@ class JsonPlace {
   JsonPlace at(const std::string& key) const;
   /// The value of a key of an object; nothing where the key is missing.
   std::optional<JsonPlace> find(const std::string& key) const;
-  /// Nothing for null.
+  /// The value that `read` makes; nothing for null.
   template <class Read>
   auto or_null(const Read& read) const -> std::optional<std::decay_t<decltype(read(*this))>> {
     if (value_ != nullptr && value_->is_null()) return std::nullopt;

@@ -49,7 +49,7 @@ class Mistakes {
   std::size_t count() const { return all_.size(); }
   /// ExitCode::missing where nothing but missing files was noted, else ExitCode::input.
   ExitCode code() const { return code_; }
-  /// All texts, by their places, and how many there are where there are several.
+  /// Texts of all mistakes, by their places, and how many there are where there are several.
   std::string text() const;
   /// How often anything was noted: as long as it stays, what was read is as the user wrote it.
   std::size_t events() const { return events_; }

@@ -61,7 +61,7 @@ struct MeasuredKernels {
 /// Names of a kernel's sizes. Products and convolutions have rows, columns, inner; attention has
 /// tokens and heads (of all samples); others have the bytes that they read and write.
 std::vector<std::string> size_names(const std::string& kernels);
-/// By what factor sizes lie beyond those that were measured, the farthest of them; 1: within.
+/// The factor by which sizes lie beyond those that were measured, the farthest of them; 1: within.
 double distance(const MeasuredKernels& measured, const std::vector<double>& sizes);
 
 /// The residual's knots: log2 of rows, columns and inner dimension, every second.
@@ -99,7 +99,7 @@ struct KernelCurves {
   /// load, other libraries.
   double sustained = 1;
   std::string sustained_source;
-  /// By format: "tensor" (16 bits), "fp8", "tf32", "fp32".
+  /// Curves by format: "tensor" (16 bits), "fp8", "tf32", "fp32".
   std::map<std::string, ProductCurve> products;
   /// Shares beside the forward product's: of the input's gradient and of the weight's.
   double input_gradient = 1, weight_gradient = 1;

@@ -40,7 +40,7 @@ struct AttentionFit {
   AttentionPass pass;
   KernelError error;
 };
-/// All of one direction; the tail stays as in `start`.
+/// Fits points that are all of one direction; the tail stays as in `start`.
 AttentionFit fit_attention(const std::vector<AttentionPoint>& points, const KernelDevice& device,
                            const AttentionPass& start, const std::string& family);
 

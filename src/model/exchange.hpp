@@ -42,9 +42,9 @@ bool comes_before(const Cut& left, const Cut& right, Direction pass);
 struct Exchange {
   ExchangeAxis axis = ExchangeAxis::tensor;
   ExchangeKind kind = ExchangeKind::all_reduce;
-  /// Per sample of the batch, as nccl-tests counts a size: all_reduce the buffer of one rank,
-  /// all_gather the gathered output, reduce_scatter the input of one rank, all_to_all what one rank
-  /// has for all, send_recv the message.
+  /// Elements per sample of the batch, as nccl-tests counts a size. For all_reduce it is the buffer
+  /// of one rank, for all_gather the gathered output, for reduce_scatter the input of one rank. For
+  /// all_to_all it is what one rank has for all, for send_recv the message.
   double elements = 0;
   bool wide = false;  ///< of fp32; else as wide as activations
   Direction pass = Direction::forward;
@@ -58,7 +58,7 @@ struct Exchange {
   bool overlappable() const { return issued != awaited; }
 };
 
-/// By pass, in the order in which they are issued.
+/// Sorts exchanges by pass, in the order in which they are issued.
 void order_exchanges(std::vector<Exchange>& exchanges);
 
 /// Share of a parameter that a rank of a tensor-parallel group has.

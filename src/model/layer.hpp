@@ -52,8 +52,8 @@ struct Attention {
   /// Where scores are materialised, they are scaled, masked and put through the softmax by one
   /// kernel (Megatron-LM's fused_kernels).
   bool fused_softmax = false;
-  /// Else their softmax makes fp32 of 16 bits, and 16 bits of what it gives: as Llama's reference
-  /// code and Hugging Face's decoders with RMS norms do.
+  /// Where no such kernel is used, their softmax makes fp32 of 16 bits, and 16 bits of what it
+  /// gives: as Llama's reference code and Hugging Face's decoders with RMS norms do.
   bool wide_softmax = false;
   bool biased = false;        ///< a bias per head and distance is added to the scores
   bool fused = false;         ///< queries, keys and values are one tensor, in any proportion

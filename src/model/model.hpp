@@ -169,7 +169,7 @@ struct Operator {
   bool always_fp32 = false;
   /// It reduces rows (layer norm, softmax, loss) in one kernel.
   bool by_row = false;
-  /// In place of the elements above, in eager mode.
+  /// Kernels that stand in place of the elements above, in eager mode.
   EagerKernels eager_forward = {}, eager_backward = {};
   /// Kernels of the host's launches alone, each way: no module and no node of autograd stands for
   /// them (counters, random numbers, copies of what is changed in place, sums of gradients, cuDNN's
@@ -208,7 +208,7 @@ struct Unit {
   std::string name;
   /// Elements of each parameter tensor, in registration order (module.parameters()).
   std::vector<std::int64_t> tensors;
-  /// By `tensors`; empty: all are trained, and kept as the precision says.
+  /// Traits by `tensors`; empty: all are trained, and kept as the precision says.
   std::vector<ParameterTrait> traits = {};
   std::vector<Operator> operators;
   /// Calls of its eager modules, in order (of a computed unit).
@@ -220,7 +220,8 @@ struct Unit {
   /// Parameters, among its own, of the experts that a token does not pass.
   std::int64_t idle_parameters = 0;
 
-  /// Given instead of computed, for the whole batch (an inline model): they replace the operators.
+  /// Times and bytes that are given instead of computed, for the whole batch (an inline model):
+  /// they replace the operators.
   std::optional<Seconds> forward = std::nullopt;
   std::optional<Seconds> backward = std::nullopt;
   std::optional<Bytes> activation = std::nullopt;
@@ -230,7 +231,7 @@ struct Unit {
   /// Exchanges of a rank's share of a model (parallel.hpp), by pass, in the order in which they are
   /// issued.
   std::vector<Exchange> exchanges = {};
-  /// By tensor; empty where no tensor or expert axis splits the model.
+  /// Shares by tensor; empty where no tensor or expert axis splits the model.
   std::vector<ParameterShare> shares = {};
   /// Number of the unit in captured::Step::units, in a captured model.
   std::uint32_t captured_unit = 0;
@@ -290,7 +291,7 @@ struct Model {
   std::int64_t layers = 0;  ///< blocks of a transformer; 0 for other networks
   Compile compile = Compile::none;
   Float8 float8 = Float8::none;
-  /// Given instead of computed: the whole optimizer step over all parameters.
+  /// Time of the whole optimizer step over all parameters, given instead of computed.
   std::optional<Seconds> optimizer_time = std::nullopt;
   /// Memory that one step takes and gives back, in a captured model; null: layers say it.
   std::shared_ptr<const captured::Step> captured = {};

@@ -22,7 +22,7 @@ Model stage_of(const Model& model, const std::vector<UnitRange>& stages);
 /// Units before which a model can be cut: all that comes before is known by one tensor.
 std::vector<bool> cuts_of(const Model& model);
 
-/// By unit: whether it is one of the first `count` blocks of its part.
+/// Whether each unit is one of the first `count` blocks of its part.
 std::vector<bool> first_blocks(const Model& model, const std::vector<UnitRange>& parts,
                                std::int64_t count);
 

@@ -15,7 +15,7 @@ struct TokenHistogram {
   std::vector<std::vector<double>> rows;
 
   std::size_t experts() const { return rows.front().size(); }
-  /// By row: tokens of the fullest of so many ranks over their mean. Each has as many consecutive
+  /// Tokens of the fullest of so many ranks over their mean, by row. Each has as many consecutive
   /// experts, as Megatron-LM places them (MoELayer's local_expert_indices). `ranks` divides
   /// experts().
   std::vector<double> imbalance(std::size_t ranks) const;

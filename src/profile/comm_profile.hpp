@@ -108,7 +108,7 @@ struct CommProfile {
   std::string source;
   std::vector<CommCurve> curves;
   std::vector<CommOverlap> overlap{};  ///< empty: not measured
-  /// Between nodes it is taken and the curves are not.
+  /// Transport that is taken between nodes, where the curves are not.
   std::optional<Transport> transport{};
   /// Links that the curves were measured on; nothing: the file does not say.
   std::optional<CommLinks> links{};

@@ -7,8 +7,8 @@ namespace rehearse::inline profile {
 // What a profile's compute costs may be off by. Every figure is the half-width of a 90 % interval
 // of ln(time), so 0.1 stands for about 10 %; independent ones add up in quadrature.
 
-/// Between two sessions on one device. A CPU's: the two sessions of 2026-11-20 on the shipped AMD
-/// EPYC, a virtual machine, are 8 to 13 % apart at each of five batches (README's example and
+/// Error between two sessions on one device. A CPU's: the two sessions of 2026-11-20 on the shipped
+/// AMD EPYC, a virtual machine, are 8 to 13 % apart at each of five batches (README's example and
 /// platforms/profiles/compute). A GPU's has not been measured: a guess for one that holds its
 /// clocks.
 inline constexpr double kCpuDrift = 0.12;
@@ -19,15 +19,15 @@ inline constexpr double kGpuDrift = 0.03;
 /// (pytorch benchmarks/distributed/ddp, ResNet-50).
 inline constexpr double kWholeStepError = 0.043;
 
-/// Interpolated between two batches that are the only ones: none can be left out to see.
+/// Error of interpolation between two batches that are the only ones: none can be left out to see.
 inline constexpr double kUntestedInterpolation = 0.1;
 
-/// For each doubling of the batch beyond the only measured one. In proportion is the most that
-/// compute can grow by; where nothing grew it would be off by ln 2.
+/// Error for each doubling of the batch beyond the only measured one. In proportion is the most
+/// that compute can grow by; where nothing grew it would be off by ln 2.
 inline constexpr double kUntestedExtrapolation = 0.5;
 
-/// For each doubling beyond several batches, at least: kernels change with the batch, and a short
-/// straight stretch does not tell.
+/// Error for each doubling beyond several batches, at least: kernels change with the batch, and a
+/// short straight stretch does not tell.
 inline constexpr double kLeastExtrapolation = 0.05;
 
 /// Error of a whole step's forward and backward at a batch. It adds up the drift between sessions,

@@ -41,7 +41,7 @@ Tensor dropout(Recorder& recorder, const Tensor& input);
 Tensor widened(Recorder& recorder, const Tensor& side, Type type);
 Tensor add(Recorder& recorder, const Tensor& left, const Tensor& right);
 Tensor add_in_place(Recorder& recorder, const Tensor& left, const Tensor& right);
-/// With broadcasting.
+/// Product of two tensors, with broadcasting.
 Tensor multiply(Recorder& recorder, const Tensor& left, const Tensor& right);
 /// The same for a right side of which only a view of no gradient is read: `elements` come out.
 Tensor multiply(Recorder& recorder, const Tensor& left, const Tensor& right, std::int64_t elements);
