@@ -5,7 +5,7 @@
 
 namespace rehearse::inline calibrate {
 
-/// What every command is told.
+/// Facts that every command is told.
 struct Invocation {
   std::string command_line;  ///< as typed, for the provenance of profiles
 };

@@ -10,7 +10,7 @@
 
 namespace rehearse::inline calibrate {
 
-/// What is asked of a whole machine. Empty lists: what suits it.
+/// Request for the calibration of a whole machine. Empty lists: those that suit it.
 struct MachineRequest {
   SurveyOptions survey;
   std::vector<std::string> models, precisions;

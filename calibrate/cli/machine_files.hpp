@@ -9,7 +9,7 @@
 
 namespace rehearse::inline calibrate {
 
-/// What a calibrated machine's cluster is made of.
+/// Parts from which a calibrated machine's cluster is made.
 struct MachineCluster {
   MachineSurvey machine;
   DeviceRates rates;

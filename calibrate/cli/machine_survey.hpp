@@ -7,7 +7,7 @@
 
 namespace rehearse::inline calibrate {
 
-/// What this machine is, and how it is to be measured.
+/// Description of this machine, and of how it is to be measured.
 struct MachineSurvey {
   std::string device;  ///< of each rank
   std::string libtorch;
@@ -19,8 +19,8 @@ struct MachineSurvey {
   std::string slug() const;
 };
 
-/// What a person may ask for; 0: as many ranks as GPUs, or two on the CPU, and each rank's share of
-/// the cores.
+/// Options that a person may state; 0: as many ranks as GPUs, or two on the CPU, and each rank's
+/// share of the cores.
 struct SurveyOptions {
   int nproc = 0;
   int threads = 0;

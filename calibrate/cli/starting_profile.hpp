@@ -6,9 +6,9 @@
 
 namespace rehearse::inline calibrate {
 
-/// What a calibration adds its points to: the file's profile where there is one, with the new
-/// origin; else an empty one. InputError where the file holds another measurement: points of unlike
-/// origin do not go into one file.
+/// Profile to which a calibration adds its points: the file's profile where there is one, with the
+/// new origin; else an empty one. InputError where the file holds another measurement: points of
+/// unlike origin do not go into one file.
 ComputeProfile starting_profile(const ComputePlan& plan, const ProfileOrigin& origin,
                                 const std::filesystem::path& file);
 

@@ -30,7 +30,7 @@ struct StepCommand {
   std::filesystem::path curve;   ///< of a run on real data
   std::uint64_t eval_every = 0;  ///< updates between two points of it
 
-  /// What is trained, as a replay states it.
+  /// Options of the training, as a replay states them.
   TrainingOptions training() const;
   /// Where the server keeps its snapshots until the curve is made of them.
   std::filesystem::path snapshots() const;
@@ -44,11 +44,11 @@ struct Ranks {
   int count = 1, nodes = 1;
   bool dedicated_server = false;  ///< rank 0 trains nothing: its node serves
 
-  /// Those that train; where a node serves, the launcher's ranks from 1 count from 0 again.
+  /// Ranks that train. Where a node serves, the launcher's ranks from 1 count from 0 again.
   int trainers() const { return dedicated_server ? count - 1 : count; }
 };
 
-/// Those of the launcher that started this process, else the command's own. InputError where
+/// Ranks of the launcher that started this process, else the command's own. InputError where
 /// servers are to have a node of their own and there is none.
 Ranks ranks_of(const StepCommand& command);
 
@@ -65,7 +65,7 @@ class StepProcesses {
   std::vector<RankSteps> ranks;
   std::vector<ServerResult> servers;
 
-  /// What the servers did, once they have.
+  /// Updates that the servers applied, once they have.
   RunUpdates updates() const;
 
  private:

@@ -7,12 +7,13 @@
 
 namespace rehearse::inline calibrate {
 
-/// What carries the collectives: Gloo over TCP for CPUs, NCCL for GPUs.
+/// Backend that carries the collectives: Gloo over TCP for CPUs, NCCL for GPUs.
 enum class CommBackend { gloo, nccl };
 
 struct GroupOptions {
   CommBackend backend = CommBackend::gloo;
-  /// For the ranks to meet, and for each collective: a peer that never comes is an error after it.
+  /// Timeout for the ranks to meet, and for each collective: a peer that never comes is an error
+  /// after it.
   std::chrono::milliseconds timeout = std::chrono::minutes(2);
 };
 

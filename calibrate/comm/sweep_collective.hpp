@@ -12,7 +12,7 @@ Bytes measured_size(Bytes size, int ranks);
 /// One collective on buffers of its own, which can be run again and again.
 class RepeatedCollective {
  public:
-  /// Of the measured_size() of `size`.
+  /// Makes a collective of the measured_size() of `size`.
   RepeatedCollective(const ProcessGroup& group, CollectiveKind kind, Bytes size,
                      torch::Device device);
 
@@ -21,9 +21,10 @@ class RepeatedCollective {
   /// Runs it once; on a GPU it may still be under way when this returns.
   void run();
 
-  /// What the collective left on this rank: the reduced, gathered, scattered or received floats.
+  /// Floats that the collective left on this rank: the reduced, gathered, scattered or received
+  /// ones.
   torch::Tensor result() const { return output_; }
-  /// What it starts from; all_reduce and broadcast work in place.
+  /// Floats that it starts from; all_reduce and broadcast work in place.
   torch::Tensor input() const { return input_; }
 
  private:

@@ -38,7 +38,7 @@ struct SweepCopy {
   Seconds median;
 };
 
-/// What a sweep measured over one process group.
+/// Results of a sweep over one process group.
 struct SweepResult {
   int ranks = 2;
   int nodes = 1;
@@ -54,7 +54,7 @@ struct SweepProfileOptions {
   std::string name;
   std::string command;  ///< how to make it again; stands in the head
   std::string date;
-  /// Of each node's link; 0: not known, or no links between the ranks.
+  /// Rate of each node's link; 0 if it is not known, or there are no links between the ranks.
   BytesPerSecond link_rate{0};
   Seconds slice{0};                  ///< of the nodes' scheduler, where the link's rate is known
   std::optional<Bytes> window = {};  ///< of the nodes' TCP, at most

@@ -8,7 +8,7 @@
 
 namespace rehearse::inline calibrate {
 
-/// All times of one collective of one size, each of the slowest rank.
+/// Times of one collective of one size, each of the slowest rank.
 struct SweepSeries {
   CollectiveKind kind = CollectiveKind::all_reduce;
   Bytes size;     ///< as it is measured: whole floats on every rank
@@ -17,8 +17,8 @@ struct SweepSeries {
   std::vector<Seconds> host_times;  ///< processor time of the busiest rank's process, per call
 };
 
-/// What a sweep has measured so far, finished or not: what it goes on from, and what profiles are
-/// made of.
+/// Samples that a sweep has measured so far, finished or not. It goes on from these, and profiles
+/// are made of them.
 struct SweepSamples {
   int ranks = 2;
   int nodes = 1;
@@ -31,7 +31,7 @@ struct SweepSamples {
   std::vector<SweepOverlap> overlaps;
   std::vector<SweepCopy> copies;
 
-  /// That series, new where there is none yet.
+  /// The series of that kind and size, new where there is none yet.
   SweepSeries& at(CollectiveKind kind, Bytes size);
   bool has_overlap(CollectiveKind kind, Bytes size) const;
 };

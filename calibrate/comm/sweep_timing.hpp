@@ -21,7 +21,7 @@ Seconds time_of(torch::Device device, Work&& work) {
   return Seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
 }
 
-/// Of one collective: by the clock, and the processor time of this process, all its threads.
+/// Time of one collective: by the clock, and the processor time of this process, all its threads.
 struct CollectiveTime {
   Seconds wall, host;
 };

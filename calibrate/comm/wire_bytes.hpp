@@ -4,7 +4,7 @@
 
 namespace rehearse::inline calibrate {
 
-/// What went over this process's TCP sockets.
+/// Bytes that went over this process's TCP sockets.
 struct WireBytes {
   Bytes sent;
   Bytes received;

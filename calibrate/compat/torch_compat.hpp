@@ -24,8 +24,8 @@ struct TcpStoreOptions {
   std::string address;
   int port = 0;
   bool is_server = false;
-  /// Of the server: a socket that is bound to the port, which it takes over where LibTorch can
-  /// (from 2.0 on); -1: it listens at every address. Else nobody closes it.
+  /// The server's socket, bound to the port, which it takes over where LibTorch can (from 2.0 on).
+  /// -1: it listens at every address. Otherwise nobody closes it.
   int bound_socket = -1;
   int world_size = 1;
   std::chrono::milliseconds timeout{};
@@ -52,7 +52,8 @@ ProcessGroup make_nccl_group(const GroupPlace& place);
 /// Ends the group's connections and threads, where LibTorch wants to be told.
 void shut_down(const ProcessGroup& group);
 
-/// What c10d's Reducer is built with; names as in torch.nn.parallel.DistributedDataParallel.
+/// Options that c10d's Reducer is built with; names as in
+/// torch.nn.parallel.DistributedDataParallel.
 struct ReducerOptions {
   std::vector<torch::Tensor> parameters;
   std::int64_t first_bucket_bytes = 0;

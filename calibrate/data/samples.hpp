@@ -11,12 +11,12 @@
 
 namespace rehearse::inline calibrate {
 
-/// What a network trains or is tested with.
+/// Samples that a network trains or is tested with.
 struct Samples {
   std::variant<Images, Text> of;
 
   std::size_t count() const;
-  /// All that it is made of.
+  /// Bytes of all that it is made of.
   std::vector<const DataBytes*> bytes() const;
 };
 

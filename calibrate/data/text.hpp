@@ -37,7 +37,7 @@ Text generated_text(std::size_t windows, std::size_t window);
 /// behind each.
 Batch text_batch(const Text& text, std::span<const std::uint32_t> samples);
 
-/// What a byte costs in nats where only the frequencies of bytes are known: the entropy of those.
+/// Cost of a byte in nats where only the frequencies of bytes are known: the entropy of those.
 double unigram_entropy(const DataBytes& bytes);
 /// The share of the byte that is there most often.
 double commonest_share(const DataBytes& bytes);

@@ -27,8 +27,9 @@ struct RankEnvironment {
 /// Looks up an environment variable; null where it is not set. `getenv` but for tests.
 using EnvironmentLookup = std::function<const char*(const char*)>;
 
-/// What torchrun, mpirun, srun or MPICH's mpiexec says in the environment; none where no launcher
-/// started this process. Throws InputError where a launcher's variables are incomplete or wrong.
+/// Rank that torchrun, mpirun, srun or MPICH's mpiexec states in the environment; none where no
+/// launcher started this process. Throws InputError where a launcher's variables are incomplete or
+/// wrong.
 std::optional<RankEnvironment> rank_environment_of_launcher(const EnvironmentLookup& lookup);
 
 /// The same from this process's own environment. Where torchrun's own agent holds the port that it

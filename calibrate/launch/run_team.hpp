@@ -8,10 +8,10 @@
 
 namespace rehearse::inline calibrate {
 
-/// What ranks do together, wherever they run.
+/// Work that ranks do together, wherever they run.
 struct TeamWork {
-  /// Asked once, on rank 0's node before any rank works, with that node's address as the others
-  /// reach it: what all processes are told.
+  /// Gives what all processes are told. It is asked once, on rank 0's node before any rank works,
+  /// with that node's address as the others reach it.
   std::function<std::string(const std::string& own_address)> announce = {};
   /// Processes beside the ranks, on rank 0's node; their ranks follow the others'.
   int helpers = 0;

@@ -10,7 +10,7 @@
 
 namespace rehearse::inline calibrate {
 
-/// What rank 0 tells the others once all are there.
+/// Message of rank 0 to the others once all are there.
 struct TeamStart {
   int store_port = 0;      ///< free on rank 0's node: where LibTorch's store is to listen
   std::string store_file;  ///< in its place where all ranks are on one node; else empty
@@ -33,7 +33,7 @@ class TeamHub {
 
   /// Takes what has come. A rank whose connection is lost before its result has ended.
   void receive();
-  /// Of all ranks; rank 0's own stays as it is.
+  /// Ends of all ranks; rank 0's own stays as it is.
   const std::vector<RankEnd>& ends() const { return ends_; }
   bool all_ended() const;
   bool any_failed() const;

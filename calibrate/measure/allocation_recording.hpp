@@ -25,7 +25,7 @@ class AllocationRecording {
   AllocationRecording& operator=(const AllocationRecording&) = delete;
   ~AllocationRecording();
 
-  /// What happened since the last call.
+  /// Events since the last call.
   std::vector<AllocationEvent> take();
 
  private:

@@ -15,7 +15,7 @@ class BatchSamples {
 
   /// One step of each kind.
   void warm_up();
-  /// What does not vary: operators, bytes and the peak; also how long launches take.
+  /// Counts what does not vary: operators, bytes and the peak; also how long launches take.
   void count();
   /// The first step after another batch size finds foreign data in the caches, as no step of a
   /// training run does: it does not count. The two kinds of step take turns in going first.

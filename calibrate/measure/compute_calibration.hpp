@@ -14,7 +14,7 @@
 
 namespace rehearse::inline calibrate {
 
-/// What is to be measured.
+/// Plan of what is to be measured.
 struct ComputePlan {
   std::string model;
   ModelShape shape;
@@ -40,11 +40,12 @@ struct ComputeWatch {
   std::function<bool()> stop;
 };
 
-/// What the chain's units are: their parameter tensors (a tied weight belongs to the unit that
-/// registers it) and the elements of their buffers.
+/// Units of the chain: their parameter tensors (a tied weight belongs to the unit that registers
+/// it) and the elements of their buffers.
 std::vector<ProfiledUnit> profiled_units(const Chain& chain);
 
-/// What `profile` does not hold yet of `plan`: batches and optimizers with too few repetitions.
+/// Part of `plan` that `profile` does not hold yet: batches and optimizers with too few
+/// repetitions.
 ComputePlan remaining(const ComputePlan& plan, const ComputeProfile& profile);
 
 /// Measures `plan` into `profile`, whose other points stay; it is kept once before the first step.

@@ -12,7 +12,7 @@ namespace rehearse::inline calibrate {
 std::string cuda_allocator();
 /// It keeps every event from now on, without stacks.
 void record_cuda_allocations();
-/// What it kept of one device.
+/// Events that it kept of one device.
 AllocatorTrace cuda_allocations(c10::DeviceIndex device);
 
 }  // namespace rehearse::inline calibrate

@@ -13,7 +13,7 @@
 
 namespace rehearse::inline calibrate {
 
-/// What a profile says about a device.
+/// Identity that a profile states for a device.
 struct DeviceIdentity {
   std::string name;             ///< "NVIDIA A100-SXM4-40GB", or the processor's model name
   std::string driver = "none";  ///< of the GPU
@@ -34,11 +34,12 @@ class MeasuredDevice {
 
   virtual torch::Device torch_device() const = 0;
   virtual DeviceIdentity identity() const = 0;
-  /// All of its memory.
+  /// Size of all of its memory.
   virtual Bytes memory() const = 0;
-  /// What blocks of a kernel run on: streaming multiprocessors; of a CPU the threads in use.
+  /// Number of processors that run blocks of a kernel: streaming multiprocessors; of a CPU the
+  /// threads in use.
   virtual double multiprocessors() const = 0;
-  /// What its matrix products can compute in: of fp32, tf32, fp16, bf16.
+  /// Formats that its matrix products can compute in: of fp32, tf32, fp16, bf16.
   virtual std::vector<Precision> formats() const = 0;
 
   /// Remembers this moment of the stream, and gives its number.
@@ -65,7 +66,7 @@ class MeasuredDevice {
   virtual void release_cached() = 0;
   /// From now on such an allocator keeps what it is asked for.
   virtual void record_allocations() {}
-  /// All that it kept since; nothing where there is no such allocator.
+  /// Events that it kept since; nothing where there is no such allocator.
   virtual std::optional<AllocatorTrace> allocations() const { return std::nullopt; }
 };
 

@@ -7,7 +7,7 @@
 
 namespace rehearse::inline calibrate {
 
-/// What kernels were measured on.
+/// Device that kernels were measured on.
 struct KernelsOf {
   std::string device;  ///< as people know it
   std::string date;

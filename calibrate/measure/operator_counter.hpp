@@ -6,7 +6,7 @@
 
 namespace rehearse::inline calibrate {
 
-/// What a run of operators did.
+/// Totals of a run of operators.
 struct OperatorTotals {
   Flops flops;  ///< of products: product_flops()
   Bytes moved;  ///< moved_bytes(); of an operator that calls others, whichever is more
@@ -21,7 +21,7 @@ class OperatorCounter {
   OperatorCounter(const OperatorCounter&) = delete;
   OperatorCounter& operator=(const OperatorCounter&) = delete;
 
-  /// What has ended since the last call. No operator may be running.
+  /// Totals of what has ended since the last call. No operator may be running.
   OperatorTotals take();
 
  private:

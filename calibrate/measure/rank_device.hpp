@@ -7,7 +7,7 @@
 
 namespace rehearse::inline calibrate {
 
-/// What a rank may compute with.
+/// Options of the device that a rank computes with.
 struct RankDeviceOptions {
   bool cpu = false;         ///< the CPU though there are GPUs
   bool shares_gpu = false;  ///< ranks may share a GPU; NCCL's may not

@@ -20,19 +20,19 @@ struct UnitSamples {
   std::vector<Seconds> forward, backward;
 };
 
-/// What each unit holds.
+/// Bytes that each unit holds.
 struct UnitBytes {
   std::vector<Bytes> saved;      ///< still there when the next unit begins
   std::vector<Bytes> workspace;  ///< the larger of forward's and backward's
 };
 
-/// What each unit's operators do. The loss is the last unit's.
+/// Work of each unit's operators. The loss is the last unit's.
 struct UnitOperators {
   std::vector<OperatorTotals> forward, backward;
 };
 
-/// What each unit takes from the CPU allocator and gives back, in order. The loss is the last
-/// unit's; the gradient of a unit's output is the next unit's.
+/// Allocations that each unit takes from the CPU allocator and gives back, in order. The loss is
+/// the last unit's; the gradient of a unit's output is the next unit's.
 struct UnitAllocations {
   std::vector<std::vector<AllocationEvent>> forward, backward;
 };

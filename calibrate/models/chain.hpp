@@ -23,7 +23,7 @@ struct ChainUnit {
   std::string shares_with = {};  ///< the earlier unit whose parameters it reads too (tied weights)
 };
 
-/// What a chain takes and what its loss compares with.
+/// Input that a chain takes, and the target that its loss compares with.
 struct Batch {
   torch::Tensor input, target;
 };

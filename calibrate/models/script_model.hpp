@@ -9,7 +9,7 @@
 
 namespace rehearse::inline calibrate {
 
-/// What one sample of a user's own module is: "3x224x224", "784:float", "128:long:30522".
+/// Format of one sample of a user's own module: "3x224x224", "784:float", "128:long:30522".
 struct ScriptInput {
   std::vector<std::int64_t> sizes;
   bool tokens = false;          ///< long: whole numbers, which choose rows of a table

@@ -25,7 +25,7 @@ class CurveBuilder {
   const std::vector<CurvePoint>& points() const { return curve_.points; }
   Curve finish();
 
-  /// What it has taken in so far, for one that goes on from there.
+  /// State that it has taken in so far, for one that goes on from there.
   struct State {
     std::vector<CurvePoint> points;
     bool diverged = false;

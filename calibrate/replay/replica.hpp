@@ -30,10 +30,10 @@ struct Score {
 /// depend on how many there are.
 class Replica {
  public:
-  /// With the weights of the seed, as step_run.hpp's ranks have them. InputError where parameters
-  /// and data alone do not say what the network computes: where it has running statistics (batch
-  /// norm), which no server holds, or draws random numbers (dropout, stochastic depth); or where it
-  /// does not take images, or sequences, as the shape says.
+  /// Makes a replica with the weights of the seed, as step_run.hpp's ranks have them. InputError
+  /// where parameters and data alone do not say what the network computes: where it has running
+  /// statistics (batch norm), which no server holds, or draws random numbers (dropout, stochastic
+  /// depth); or where it does not take images, or sequences, as the shape says.
   explicit Replica(const NetworkOptions& options);
 
   /// The parameters' bytes.
@@ -43,11 +43,11 @@ class Replica {
     std::vector<std::byte> gradient;
     double loss = 0;
   };
-  /// What a worker sends that read these parameters and then took a step with each of the batches.
+  /// Message of a worker that read these parameters and then took a step with each of the batches.
   Sent train(const std::vector<std::byte>& parameters, const Dataset& data,
              const std::vector<std::vector<std::uint32_t>>& batches, const LocalSteps& local);
 
-  /// Over the samples [first, last) of the test set.
+  /// Score over the samples [first, last) of the test set.
   Score score(const std::vector<std::byte>& parameters, const Dataset& data, std::uint32_t first,
               std::uint32_t last);
 

@@ -18,13 +18,13 @@ namespace rehearse::inline calibrate {
 /// depend on their number.
 class ReplicaPool {
  public:
-  /// As Replica's constructor throws.
+  /// Throws as Replica's constructor does.
   ReplicaPool(const NetworkOptions& options, int threads);
   ~ReplicaPool();
   ReplicaPool(const ReplicaPool&) = delete;
   ReplicaPool& operator=(const ReplicaPool&) = delete;
 
-  /// What the work returns, or the exception that it ended with.
+  /// Result that the work returns, or the exception that it ended with.
   template <class Result>
   std::future<Result> submit(std::function<Result(Replica&)> work) {
     auto task = std::make_shared<std::packaged_task<Result(Replica&)>>(std::move(work));

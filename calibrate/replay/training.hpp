@@ -12,7 +12,7 @@
 
 namespace rehearse::inline calibrate {
 
-/// What real runs and replays of real data train, and how.
+/// Options of the training of real runs and of replays of real data.
 struct TrainingOptions {
   std::string model = "small_cnn";
   std::uint64_t batch = 32;  ///< samples of one step of a worker

@@ -13,7 +13,7 @@ class Deadline {
   explicit Deadline(Seconds limit) : limit_(limit), end_(Clock::now() + duration(limit)) {}
 
   bool passed() const { return Clock::now() >= end_; }
-  /// What is left as poll() takes it: whole milliseconds, rounded up, so that it is not called in
+  /// Time left as poll() takes it: whole milliseconds, rounded up, so that it is not called in
   /// vain.
   int left_ms() const {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(end_ - Clock::now()).count();

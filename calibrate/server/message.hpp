@@ -7,7 +7,7 @@
 
 namespace rehearse::inline calibrate {
 
-/// What workers and servers, and the processes that a launcher started, say to each other. Each
+/// Messages between workers and servers, and between the processes that a launcher started. Each
 /// message is a Header, then `size` bytes.
 enum class MessageKind : std::uint32_t {
   hello = 1,   ///< worker, rank: who it is; the first worker brings the initial parameters

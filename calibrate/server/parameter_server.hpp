@@ -21,13 +21,13 @@ struct ParameterServerOptions {
   UpdateRuleOptions rule;
   Seconds join_timeout{60};      ///< all workers must have said hello by then
   Seconds silence_timeout{300};  ///< no message from any worker for so long is a failure
-  /// Told the parameters before the first update, after each update number that is a multiple of
-  /// `observe_every`, and at the end; it must not keep the server waiting.
+  /// Function that is told the parameters before the first update, after each update number that is
+  /// a multiple of `observe_every`, and at the end; it must not keep the server waiting.
   std::function<void(const ServerSnapshot&)> observe = {};
   std::uint64_t observe_every = 1;
 };
 
-/// What a server did.
+/// Result of a server's run.
 struct ServerResult {
   UpdateLog log;
   std::uint64_t dropped = 0;  ///< gradients that came after their round

@@ -18,7 +18,7 @@ class GatherStream {
  public:
   explicit GatherStream(torch::Device device);
 
-  /// What is issued here from now on begins after all that the current stream has by now.
+  /// Lets all that is issued here from now on begin after all that the current stream has by now.
   void wait_for_current();
   /// Gives a freed tensor memory for a gather. On a GPU the host first waits, where two freed units
   /// may still be read, for the older one (`limit_all_gathers`): a host far ahead of the GPU would

@@ -8,12 +8,12 @@
 
 namespace rehearse::inline calibrate {
 
-/// What a worker does between reading the parameters and sending what came of them.
+/// Steps of a worker between reading the parameters and sending what came of them.
 struct LocalSteps {
   std::uint32_t steps = 1;   ///< above 1: local SGD, with steps of its own
   double learning_rate = 0;  ///< of those
   double weight_decay = 0;   ///< as torch.optim.SGD: its share of the parameters joins the gradient
-  /// For an outer optimizer: how far a single step led is sent, too.
+  /// True for an outer optimizer: how far a single step led is sent, too.
   bool pseudo_gradient = false;
 };
 

@@ -8,7 +8,7 @@
 
 namespace rehearse::inline calibrate {
 
-/// What tensors held while one part of a step ran, all that live included.
+/// Bytes that tensors held while one part of a step ran, all that live included.
 struct MemoryPart {
   std::string phase;  ///< "forward", "backward", "reduction", "optimizer", "pull" or "push"
   std::string unit;   ///< whose forward or backward it is; else empty
@@ -16,7 +16,7 @@ struct MemoryPart {
   Bytes live;  ///< at its end
 };
 
-/// What one rank's tensors held in one step, by the allocator's own count.
+/// Bytes that one rank's tensors held in one step, by the allocator's own count.
 struct StepMemory {
   /// When the step begins: what lives from step to step, the last one's gradients included.
   Bytes at_rest;

@@ -19,7 +19,7 @@ struct CollectiveTimes {
   Seconds done;
 };
 
-/// What one rank measured in one training step.
+/// Measurements of one rank in one training step.
 struct StepRecord {
   Seconds forward, backward, optimizer;  ///< of all micro-batches together
   Seconds whole;

@@ -23,11 +23,11 @@ class StepRecorder {
 
   /// Begins a step: forgets the one before.
   void begin();
-  /// To be told of the step's parts.
+  /// The watch that is to be told of the step's parts.
   MemoryWatch& memory() { return memory_; }
   /// A moment of the step.
   std::size_t mark();
-  /// What lies between two moments belongs to a phase.
+  /// Adds the time between two moments to a phase.
   void add(Phase phase, std::size_t from, std::size_t to);
   /// Does `work` and counts it as `phase`.
   template <class Work>

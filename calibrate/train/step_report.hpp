@@ -10,7 +10,7 @@
 
 namespace rehearse::inline calibrate {
 
-/// What one rank did in its measured steps.
+/// Record of one rank's measured steps.
 struct RankSteps {
   int rank = 0;
   std::vector<Seconds> steps;
@@ -29,7 +29,7 @@ Bytes allocated_peak(const RankSteps& rank);
 std::string to_json(const RankSteps& rank);
 RankSteps rank_steps_from_json(const std::string& text);
 
-/// What one server says to the process that started it.
+/// Text that one server sends to the process that started it.
 std::string to_json(const ServerResult& result);
 ServerResult server_result_from_json(const std::string& text);
 

@@ -30,7 +30,7 @@ struct StepRunOptions {
   FsdpOptions fsdp;
   int steps = 10, warmup = 2;
   std::string optimizer = "sgd";  ///< sgd, adam or adamw; a parameter server's is SGD
-  /// So small that a batch that is repeated does not change what is measured.
+  /// Learning rate, so small that a batch that is repeated does not change what is measured.
   double learning_rate = 1e-6;
   double momentum = 0;  ///< of sgd
   std::uint64_t seed = 1;
@@ -38,14 +38,15 @@ struct StepRunOptions {
   bool cpu = false;
   std::filesystem::path allocations;  ///< rank 0's, from its first tensor on; empty: not kept
   Seconds delay;                      ///< added to each of this rank's steps
-  /// Of a ps- strategy: mean of an exponential delay that is added besides; what a worker does
-  /// between two exchanges; real data, of which each trains on its shard (on the CPU).
+  /// Options of a ps- strategy. `jitter`: mean of an exponential delay that is added besides.
+  /// `local`: what a worker does between two exchanges. `data`: real data, of which each trains on
+  /// its shard (on the CPU).
   Seconds jitter;
   LocalSteps local;
   std::shared_ptr<const Dataset> data;
   std::vector<Endpoint> servers;                                ///< of a ps- strategy
   std::chrono::milliseconds timeout = std::chrono::minutes(5);  ///< of each wait for another rank
-  /// Told after each step how many there were, those to warm up included.
+  /// Function that is told after each step how many there were, those to warm up included.
   std::function<void(int done)> progress = [](int) {};
 };
 

@@ -15,7 +15,7 @@ namespace rehearse::inline calibrate {
 using OptimizerFactory =
     std::function<std::unique_ptr<torch::optim::Optimizer>(std::vector<torch::Tensor>)>;
 
-/// What every strategy trains with. The device must outlive the trainer.
+/// Parts that every strategy trains with. The device must outlive the trainer.
 struct TrainerParts {
   Chain chain;
   ProcessGroup group;

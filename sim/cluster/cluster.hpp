@@ -21,8 +21,9 @@ struct KernelCurves;
 
 namespace rehearse::inline cluster {
 
-/// What real kernels reach of a GPU's datasheet. A kernel takes `launch` and the larger of two
-/// times: its FLOPs over a share of the peak, its bytes over a share of the memory bandwidth.
+/// Shares of a GPU's datasheet figures that real kernels reach. A kernel takes `launch` and the
+/// larger of two times: its FLOPs over a share of the peak, its bytes over a share of the memory
+/// bandwidth.
 struct KernelShares {
   double matrix = 0;         ///< of the peak: matrix products and convolutions on tensor cores
   double matrix_fp32 = 0;    ///< the same in fp32, without tensor cores
@@ -48,9 +49,10 @@ struct Gpu {
   std::string profiles{};
   /// The most that it draws for long (thermal design power); nothing: not known.
   std::optional<Watts> tdp{};
-  /// Nothing: not known of this GPU.
+  /// Shares that its kernels reach; nothing: they are not known of this GPU.
   std::optional<KernelShares> kernels{};
-  /// What was fitted of its kernels, or of those of the relative that `kernels` names; null: none.
+  /// Curves fitted to its kernels, or to those of the relative that `kernels` names; null if there
+  /// are none.
   std::shared_ptr<const KernelCurves> curves{};
   /// Rate of all its NVLinks in one direction; 0: it has none, or nobody says.
   BytesPerSecond nvlink{0};
@@ -117,8 +119,8 @@ struct FatTree {
   std::vector<int> down, up, links;
   BytesPerSecond bandwidth;  ///< of one cable
   Seconds latency;           ///< of one cable
-  /// What an idle cable lets pass at once, per direction, as Node::nic_burst; nothing: all that the
-  /// NICs let pass. So in the other fabrics.
+  /// Bytes that an idle cable lets pass at once, per direction, as Node::nic_burst; nothing: all
+  /// that the NICs let pass. The other fabrics have the same.
   std::optional<Bytes> burst{};
 };
 /// Groups x chassis x routers x nodes per router, as in Cray Cascade (Kim et al. 2008; SimGrid's
@@ -158,11 +160,11 @@ struct Sites {
 };
 using Fabric = std::variant<Star, FatTree, Dragonfly, Torus, Rail, Sites>;
 
-/// What a collective costs where no curve says it: the links' closed forms, or NCCL's times.
+/// Basis of a collective's cost where no curve says it: the links' closed forms, or NCCL's times.
 enum class CollectiveModel { links, nccl };
 
-/// As measured between two hosts at 100 to 400 Mbit/s (tests/validation/head_start.py; 0.03 to
-/// 0.17).
+/// Head start as measured between two hosts at 100 to 400 Mbit/s (tests/validation/head_start.py;
+/// 0.03 to 0.17).
 constexpr double kHeadStart = 0.1;
 
 struct Cluster {
@@ -178,15 +180,17 @@ struct Cluster {
   /// server's included, takes one thread of them. Nothing: each rank computes on hardware of its
   /// own.
   std::optional<int> shared_cores{};
-  /// What a computation takes while all shared cores compute, over what it takes alone, its spread
-  /// within seconds then (Compute::spread), and how far the speed of one core is from another's, or
-  /// from its own some seconds later: the standard deviation of its logarithm.
+  /// Effects of all shared cores computing at once. `slowdown`: a computation's time over what it
+  /// takes alone. `spread`: its spread within seconds then (Compute::spread). `drift`: how far the
+  /// speed of one core is from another's, or from its own some seconds later, as the standard
+  /// deviation of its logarithm.
   struct BusyCores {
     double slowdown = 1, spread = 0, drift = 0;
   };
   std::optional<BusyCores> busy_cores{};
-  /// Over sockets: what part of a message those under way through a sender's port get ahead of one
-  /// that comes to it, in the mean, before they share the port; 0: nothing, 1 or more: mostly all.
+  /// Head start over sockets: the mean part of a message that those under way through a sender's
+  /// port get ahead of one that comes to it. It counts before they share the port; 0: nothing, 1 or
+  /// more: mostly all.
   double head_start = kHeadStart;
 
   std::size_t node_count() const;
@@ -209,15 +213,16 @@ std::vector<Place> gpu_places(const Cluster& cluster);
 /// Index of the NIC that a GPU (or the CPU: 0) sends through: rail-aligned, gpu * nics / gpus.
 int nic_of(const Node& node, int gpu);
 
-/// What one NIC carries: its rate times its transport's efficiency, at most the transport's rate.
+/// Rate that one NIC carries: its own rate times its transport's efficiency, at most the
+/// transport's rate.
 BytesPerSecond nic_rate(const Node& node);
-/// What a node's host passes on of staged copies, at most half of its memory's rate.
+/// Rate at which a node's host passes on staged copies, at most half of its memory's rate.
 BytesPerSecond staging_rate(const Node& node);
 /// The links of a node, as a profile of collectives records them; and of a cluster's first node
 /// with GPUs.
 CommLinks links_of(const Node& node);
 CommLinks links_of(const Cluster& cluster);
-/// So many like nodes with these links, on a star, with places for `ranks` GPUs.
+/// Cluster of so many like nodes with these links, on a star, with places for `ranks` GPUs.
 Cluster cluster_on(const CommLinks& links, int ranks, int nodes);
 
 /// Cables between two unlike nodes beyond their NICs: 0 on a star.

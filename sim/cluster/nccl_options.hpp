@@ -15,7 +15,7 @@ enum class NcclAlgorithm { ring, tree, nvls, nvls_tree, collnet, pat, direct };
 /// so.
 enum class NcclProtocol { ll, ll128, simple };
 
-/// As NCCL_ALGO and NCCL_PROTO spell them.
+/// Names as NCCL_ALGO and NCCL_PROTO spell them.
 std::string to_string(NcclAlgorithm algorithm);
 std::string to_string(NcclProtocol protocol);
 
@@ -25,7 +25,7 @@ struct NcclVersion {
   auto operator<=>(const NcclVersion&) const = default;
 };
 
-/// What a user or a cluster says about NCCL.
+/// NCCL settings that a user or a cluster states.
 struct NcclOptions {
   std::optional<NcclVersion> version{};     ///< nothing: a recent one
   std::vector<NcclAlgorithm> algorithms{};  ///< NCCL_ALGO; empty: all

@@ -14,8 +14,8 @@ namespace rehearse::inline cluster {
 // Readers of a cluster's parts, for read_cluster alone. Each throws InputError at the place that is
 // wrong.
 
-/// What kernels reach: {matrix, matrix_fp32, matrix_memory, attention, memory, launch, source}
-/// or the name of a relative in platforms/gpus.yaml that says it itself.
+/// Shares that kernels reach: {matrix, matrix_fp32, matrix_memory, attention, memory, launch,
+/// source} or the name of a relative in platforms/gpus.yaml that says it itself.
 KernelShares read_kernel_shares(const Value& value);
 
 /// A file that `rehearse calibrate kernels` wrote becomes that of the cluster's GPUs, all of one
@@ -51,7 +51,7 @@ std::string read_comm_profile_file(const Value& value);
 /// The folder of compute profiles that a GPU's `profiles:` names, from where the value stands.
 std::string read_compute_profiles_folder(const Value& value);
 
-/// What a file of platforms/clusters says of a cluster; nothing: it is in none.
+/// The description of a cluster in a file of platforms/clusters; nothing: it is in none.
 std::optional<Value> shipped_cluster(const std::string& name);
 
 }  // namespace rehearse::inline cluster

@@ -12,12 +12,12 @@ enum class LinkPart {
   fabric  ///< cables between switches, where there are some
 };
 
-/// What is faster or slower of a machine is changed here alone: bandwidths of a part times
-/// `factor`.
+/// Multiplies the bandwidths of a part by `factor`. Only the functions of this file make a machine
+/// faster or slower.
 void scale_bandwidth(LinkPart part, double factor, Cluster& cluster);
-/// Of all parts.
+/// Multiplies the bandwidths of all parts by `factor`.
 void scale_bandwidths(double factor, Cluster& cluster);
-/// Latencies of all parts, and what a message costs, times `factor`.
+/// Multiplies the latencies of all parts, and what a message costs, by `factor`.
 void scale_latencies(double factor, Cluster& cluster);
 
 }  // namespace rehearse::inline cluster

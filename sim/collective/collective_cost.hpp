@@ -17,37 +17,38 @@ namespace rehearse::inline collective {
 /// as long as a ring at the rates of their clusters in platforms/; the eighth, four A100s on PCIe
 /// across two sockets, takes 4.5 times as long.
 inline constexpr double kLinksError = 0.55;
-/// Likewise where copies between GPUs are staged through the host at a rate that nobody gave:
-/// seven public nodes without peer-to-peer lie within 3 times kStagedRate's prediction.
+/// The same half-width where copies between GPUs are staged through the host at a rate that nobody
+/// gave: seven public nodes without peer-to-peer lie within 3 times kStagedRate's prediction.
 inline constexpr double kStagedError = 1.1;
-/// Likewise of a curve that was carried to other links, ranks or nodes, below kLargeMessage and
-/// from there on, at least.
+/// The same half-width for a curve that was carried to other links, ranks or nodes, below
+/// kLargeMessage and from there on, at least.
 inline constexpr double kRescaledSmall = 0.5, kRescaledLarge = 0.3;
-/// Likewise of a collective taken from another's curve on the same ranks of one node.
+/// The same half-width for a collective taken from another's curve on the same ranks of one node.
 inline constexpr double kDerivedError = 0.25;
 
-/// Likewise of a curve that was measured on another machine of its kind, below 4 MiB, below 256 MiB
-/// and from there on. All_reduces of four machines of eight A100s have standard deviations of 0.25
-/// to 0.39, 0.07 to 0.16 and 0.005 to 0.017 of the logarithm (nccl-tests: Azure, aiconfigurator,
-/// SuperBench, vTrain); two of H100s lie 1.6 to 2.3, 1.0 to 1.1 and 1.0 times apart.
+/// The same half-width for a curve that was measured on another machine of its kind, below 4 MiB,
+/// below 256 MiB and from there on. All_reduces of four machines of eight A100s have standard
+/// deviations of 0.25 to 0.39, 0.07 to 0.16 and 0.005 to 0.017 of the logarithm (nccl-tests: Azure,
+/// aiconfigurator, SuperBench, vTrain). Two of H100s lie 1.6 to 2.3, 1.0 to 1.1 and 1.0 times
+/// apart.
 inline constexpr double kMachinesSmall = 0.5, kMachinesMiddle = 0.23, kMachinesLarge = 0.04;
 /// A curve that is that many times off NCCL's model between nodes is of another NCCL or another
 /// fabric.
 inline constexpr double kAnotherFabric = 1.5;
 
-/// What answers for a collective: a curve as it is, a curve carried over by NCCL's model, NCCL's
-/// model, or the links' closed form.
+/// Source that answers for a collective's cost: a curve as it is, a curve carried over by NCCL's
+/// model, NCCL's model, or the links' closed form.
 enum class CostBasis { curve, rescaled, model, links };
 /// "measured", "curve rescaled", "NCCL model", "links".
 std::string to_string(CostBasis basis);
 
-/// What links alone say of a collective that has them for itself.
+/// Cost, by the links alone, of a collective that has them for itself.
 struct LinkCost {
   Seconds latency;
   double seconds_per_byte = 0;
 };
 
-/// What a collective costs on a cluster, for itself.
+/// Cost of a collective on a cluster that it has for itself.
 struct CollectiveCost {
   Seconds latency{};
   Seconds transfer{};  ///< its bytes on ports, or on a fabric's cables where these take longer
@@ -55,7 +56,7 @@ struct CollectiveCost {
   /// bytes on a link travel over that link alone, and take part in contention there.
   double inside_scale = 1, between_scale = 1;
   CostBasis basis = CostBasis::links;
-  /// Of its time over what the curve says of its own links, ranks and collective.
+  /// Ratio of its time to what the curve says of its own links, ranks and collective.
   double ratio = 1;
   /// Why no measurement speaks for it as it is, but for its links ("16 ranks from a curve of 8").
   std::string outside{};
@@ -77,7 +78,8 @@ struct CollectiveAnswer {
   CollectiveAlgorithm played = CollectiveAlgorithm::ring;
   CollectiveCost cost;
 
-  /// As NCCL spells it where its model was asked, else what is played: "Tree", "hierarchical".
+  /// The algorithm as NCCL spells it where its model was asked, else what is played: "Tree",
+  /// "hierarchical".
   std::string algorithm() const;
   /// "LL128"; empty where NCCL's model was not asked.
   std::string protocol() const;
@@ -109,7 +111,7 @@ class CollectiveCosts {
                   const std::vector<RankSpec>& ranks, double slowed = 1)
       : profile_(profile), cluster_(cluster), ranks_(ranks), slowed_(slowed) {}
 
-  /// Of `size`, over `group`. `links`: the closed form of its plan.
+  /// The cost of a collective of `size` over `group`. `links`: the closed form of its plan.
   CollectiveCost cost(CollectiveKind kind, Bytes size, const Group& group, const FlowPlan& plan,
                       const LinkCost& links);
   /// The plans that may play it, the first of them by NCCL's choice on a fabric that blocks nobody;

@@ -14,7 +14,8 @@ namespace rehearse::nccl {
 /// across sockets. Shares are of what the ring's slowest PCIe edge gives.
 inline constexpr NcclGeneration kCards{Seconds(5e-6), Seconds(1.17e-6), 0.5, 0.9, 1, 1, 1};
 
-/// Of PCIe's rate as copies see it, what peers behind one switch reach (A100, H100 PCIe nodes).
+/// Share of PCIe's rate, as copies see it, that peers behind one switch reach (A100, H100 PCIe
+/// nodes).
 inline constexpr double kPeerToPeer = 0.95;
 
 // Launch and step of LL128 and Simple over LL's, inside one node.
@@ -44,7 +45,7 @@ inline constexpr double kOwnAllReduce = 0.44, kOwnGather = 0.86, kOwnScatter = 0
                         kOwnAllToAll = 0.86;
 /// A peer of an all_to_all, or of a send, adds this to its launch.
 inline constexpr Seconds kPeer(0.5e-6);
-/// Of NVLink, what one pair of a send and a recv reaches.
+/// Share of NVLink that one pair of a send and a recv reaches.
 inline constexpr double kSend = 0.95;
 
 // Between nodes: what protocols reach of the NICs' payload.

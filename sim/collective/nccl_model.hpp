@@ -9,19 +9,19 @@
 
 namespace rehearse::inline collective {
 
-/// What GPUs of a group reach each other through inside a node.
+/// Links through which GPUs of a group reach each other inside a node.
 enum class InnerLink {
   nvlink,
   peer_to_peer,  ///< PCIe
   staged         ///< PCIe, each byte through the host's memory
 };
 
-/// All that NCCL's times depend on, of the ranks of one group.
+/// Facts of the ranks of one group on which NCCL's times depend.
 struct NcclMachine {
   std::shared_ptr<const GpuArchitecture> architecture = unknown_architecture();  ///< of its GPUs
   int ranks = 2, nodes = 1;
   InnerLink inner = InnerLink::nvlink;
-  /// Of a GPU's port inside its node, per direction; of `staged`: its share of what the host
+  /// Rate of a GPU's port inside its node, per direction; with `staged` its share of what the host
   /// passes on.
   BytesPerSecond inside{0};
   Seconds inside_latency{0};   ///< of an edge inside a node
@@ -37,7 +37,7 @@ struct NcclMachine {
   int local() const { return (ranks + nodes - 1) / nodes; }
 };
 
-/// What NCCL may do, and what it takes.
+/// An algorithm and protocol that NCCL may choose, with the time that they take.
 struct NcclEstimate {
   NcclAlgorithm algorithm = NcclAlgorithm::ring;
   NcclProtocol protocol = NcclProtocol::simple;
@@ -90,8 +90,8 @@ int nccl_channels(const NcclMachine& machine, CollectiveKind kind, Bytes size,
 /// bounds loses bandwidth instead, which is not modelled.
 double nccl_compute_slowdown(const NcclMachine& machine, int channels);
 
-/// What a group's ranks have of a cluster. `slowed`: the cluster's links take so many times what
-/// they are known for; the machine has them as they are known.
+/// The part of a cluster that a group's ranks have. `slowed`: the cluster's links take so many
+/// times what they are known for; the machine has them as they are known.
 NcclMachine nccl_machine(const Cluster& cluster, const std::vector<Place>& members, int ranks,
                          int nodes, double slowed = 1);
 

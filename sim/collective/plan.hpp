@@ -24,7 +24,7 @@ struct FlowPlan {
     std::uint32_t after_begin = 0;  ///< into `after`: flows that must have arrived
     std::uint32_t after_end = 0;
   };
-  /// What hosts do over sockets (segmented hops), beside a flow or as one that has no bytes.
+  /// Work of hosts over sockets (segmented hops), beside a flow or as a flow that has no bytes.
   struct HostStep {
     std::uint32_t member = 0;  ///< of the group: who sends, says or does it
     double handled = 0;        ///< work on this share of the collective's size
@@ -89,8 +89,8 @@ FlowPlan plan_collective(CollectiveKind kind, CollectiveAlgorithm algorithm, con
                          const std::vector<RankSpec>& ranks, const Cluster& cluster,
                          Fidelity fidelity, int segments = 0);
 
-/// What `automatic` may choose from for a kind where links alone say the cost: ring, and tree for
-/// an all_reduce between nodes.
+/// Algorithms that `automatic` may choose from for a kind where links alone say the cost: ring, and
+/// tree for an all_reduce between nodes.
 std::vector<CollectiveAlgorithm> automatic_candidates(CollectiveKind kind, const Group& group);
 
 /// Largest seconds per byte over all ports that the flows load, each flow counting its share;

@@ -14,7 +14,7 @@ struct FlowRange {
   std::uint32_t begin = 0, end = 0;
 };
 
-/// What hosts do between the flows.
+/// Work of hosts between the flows.
 struct HostPart {
   int segments = 0;       ///< of a chunk that hosts hand over (plan_collective); 0: not played
   bool by_hosts = false;  ///< it was measured, so that edges cost their links' latency alone
@@ -36,7 +36,7 @@ class PlanBuilder {
   double ranks() const { return static_cast<double>(group_.ranks); }
   double nodes() const { return static_cast<double>(group_.nodes); }
   bool folded() const { return group_.ranks != places_.size(); }
-  /// Of a node's members, the part that is simulated.
+  /// Share of a node's members that is simulated.
   double kept_of_node() const;
   /// Members by node, in ring order.
   const std::vector<std::vector<std::size_t>>& by_node() const { return by_node_; }

@@ -6,7 +6,7 @@
 
 namespace rehearse::inline convergence {
 
-/// What the observations span; a question outside of it is answered by the formulae alone.
+/// Ranges that the observations span. A question outside of them is answered by the formulae alone.
 struct FittedDomain {
   double least_rate = 0, most_rate = 0;
   double least_momentum = 0, most_momentum = 0;
@@ -24,13 +24,13 @@ bool compensated(const TrainingSetting& setting);
 FittedDomain domain_of(const std::vector<Observation>& observations,
                        const std::vector<double>& index);
 
-/// Of the untrained parameters.
+/// Mean error of the untrained parameters.
 double mean_initial_error(const std::vector<Observation>& observations);
 
-/// Per update.
+/// Median of the samples per update.
 double median_samples(const std::vector<Observation>& observations);
 
-/// Of runs that failed and went on to some end; by definition where there is none.
+/// Least error of runs that failed and went on to some end; by definition where there is none.
 double least_failed_error(const std::vector<Observation>& observations, double initial_error,
                           double trained_error);
 

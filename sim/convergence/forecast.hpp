@@ -18,18 +18,18 @@ struct Doubt {
 enum class Verdict { converges, may_diverge, diverges };
 std::string to_string(Verdict verdict);
 
-/// What a fitted model says of one setting. Making one takes the time of a stability edge (up to
+/// Forecast by a fitted model for one setting. Making one takes the time of a stability edge (up to
 /// some milliseconds), each question some microseconds.
 ///
 /// A run fails with the probability that DivergenceOdds says; else ln(error) is normally
-/// distributed about the curve, with the variance of runs plus that of the fitted parameters, what
-/// another power of the staleness than the fit's may make of it beyond the fit's staleness (a
-/// discrepancy of the model, which no fitted parameter has in it: Kennedy, O'Hagan, "Bayesian
-/// calibration of computer models", 2001), and what the strength of delay compensation may.
-/// Intervals hold 90 % of all runs: where nine in ten train, of those, with equal tails of what is
-/// left; else from the 5 % quantile of both together to the 95 % one, which has failed. The value
-/// is the median of the runs that do not fail, or the untrained accuracy where the verdict is that
-/// it diverges.
+/// distributed about the curve. Its variance is that of runs plus that of the fitted parameters.
+/// Beyond the fit's staleness, what another power of the staleness than the fit's may make of it is
+/// added (a discrepancy of the model, which no fitted parameter has in it: Kennedy, O'Hagan,
+/// "Bayesian calibration of computer models", 2001). So is what the strength of delay compensation
+/// may make of it. Intervals hold 90 % of all runs: where nine in ten train, of those, with equal
+/// tails of what is left; else from the 5 % quantile of both together to the 95 % one, which has
+/// failed. The value is the median of the runs that do not fail, or the untrained accuracy where
+/// the verdict is that it diverges.
 class Forecast {
  public:
   Forecast(const ConvergenceModel& model, TrainingSetting setting);
@@ -41,17 +41,17 @@ class Forecast {
   /// Diverges from a probability of 0.75 on, may from 0.05.
   Verdict verdict() const;
 
-  /// Of one run.
+  /// Accuracy of one run.
   Estimate<double> accuracy_after(double updates) const;
   /// The mean of the runs that do not fail, of which accuracy_after() gives the median: what the
   /// mean of many runs is to be set beside. The error is normally distributed in its logarithm, cut
   /// off at the untrained error, so the mean lies below the median, the more the wider runs spread.
   double mean_accuracy_after(double updates) const;
-  /// What it takes to come to an accuracy, with the ends of accuracy_after; nothing where it never
-  /// does.
+  /// Updates that it takes to come to an accuracy, with the ends of accuracy_after; nothing where
+  /// it never does.
   Estimate<std::optional<double>> updates_to(double accuracy) const;
-  /// What keeps the model from having been fitted to anything like it, "learning rate 0.4: fitted
-  /// on 0.02 to 0.2"; `updates` are how far it is asked.
+  /// Reasons why the model was not fitted to anything like the setting: "learning rate 0.4: fitted
+  /// on 0.02 to 0.2". `updates` are how far it is asked.
   std::vector<Doubt> outside_calibration(double updates) const;
 
  private:
@@ -59,10 +59,11 @@ class Forecast {
   /// The shares of all runs, from the best, between which the interval lies.
   std::pair<double, double> interval_parts() const;
   double log_error_at(double updates) const;
-  /// Of ln(error), but for what differs from run to run: the parameters', and beyond the fit's
-  /// staleness (kPowerBeyond ln((1 + staleness) / (1 + fitted)) d ln(error) / d ln(slowing))^2.
+  /// Variance of ln(error) without what differs from run to run. It is that of the parameters, and
+  /// beyond the fit's staleness (kPowerBeyond ln((1 + staleness) / (1 + fitted)) d ln(error) / d
+  /// ln(slowing))^2.
   double unknown_variance(const CurvePlace& at) const;
-  /// Of ln(error), to its worse or its better side.
+  /// Deviation of ln(error), to its worse or its better side.
   double deviation_at(double updates, bool worse) const;
   double error_quantile(double updates, double part) const;
   std::optional<double> updates_until(double error, double part) const;

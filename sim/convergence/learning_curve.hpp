@@ -82,8 +82,8 @@ enum LearningCurveParameter {
 };
 using LearningCurve = Eigen::Matrix<double, kLearningCurveParameters, 1>;
 
-/// What is known of such curves before any is seen: mean and standard deviation of each parameter.
-/// As vague as lets a handful of curves decide what they show, and no more.
+/// Prior knowledge of such curves, before any is seen: mean and standard deviation of each
+/// parameter. It is just vague enough to let a handful of curves decide what they show.
 struct LearningCurvePrior {
   LearningCurve mean, deviation;
 };

@@ -17,7 +17,7 @@ struct CoursePoint {
   PastStaleness past;
 };
 
-/// What decides how a run converges, of one model on one data set.
+/// Settings that decide how a run of one model on one data set converges.
 struct TrainingSetting {
   Staleness staleness;
   double learning_rate = 0.1;
@@ -34,7 +34,7 @@ struct TrainingSetting {
   double effective_rate() const { return learning_rate / (1 - momentum); }
 };
 
-/// Of a whole run whose updates were so stale, in order of application.
+/// Course of a whole run whose updates had these stalenesses, in order of application.
 std::vector<CoursePoint> course_of(const std::vector<std::uint32_t>& staleness);
 
 /// The setting in which gradients are applied as `mitigation` makes them: a rate that is divided by

@@ -8,15 +8,15 @@
 
 namespace rehearse::inline convergence {
 
-/// What delay compensation makes up for (Descent::compensation) where it is so strong, in units of
-/// samples per update over lambda.
+/// Part that delay compensation of this strength makes up for (Descent::compensation). `strength`
+/// is in units of samples per update over lambda.
 double compensated_part(const TrainingSetting& setting, double strength);
 
-/// What slows runs: the rate over the mean's edge (mean_stability_edge()), without noise, and as if
-/// all updates were as stale as they are on average; and by how much a spread of the staleness
-/// moves that edge up on a quadratic, of which LearningCurve says how much holds. What noise of
-/// batches costs is in the curve of fresh gradients (with one index for both, a high rate without
-/// staleness passed for as slow as a low one with it).
+/// Quantities that slow runs. `index` is the rate over the mean's edge (mean_stability_edge()),
+/// without noise, and as if all updates were as stale as they are on average. `spread_gain` is by
+/// how much a spread of the staleness moves that edge up on a quadratic; LearningCurve says how
+/// much of that holds. What noise of batches costs is in the curve of fresh gradients: with one
+/// index for both, a high rate without staleness passed for as slow as a low one with it.
 struct Slowing {
   double index = 0;         ///< at the setting's mean staleness
   double spread_gain = 1;   ///< the edge of the staleness's distribution over that of its mean

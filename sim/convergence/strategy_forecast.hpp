@@ -10,7 +10,7 @@
 
 namespace rehearse::inline convergence {
 
-/// What is asked of each strategy.
+/// Question that each strategy is asked.
 struct ForecastQuestion {
   /// When: after so much time, else after so many samples, else where the setting's course ends,
   /// else after as many samples as the longest run that the model was fitted to.

@@ -77,7 +77,7 @@ struct OptimizerMemory {
   bool one_by_one = false;      ///< it has no multi-tensor form
   bool orthogonalizes = false;  ///< muon: its temporaries are those of newton_schulz()
 
-  /// Kept per parameter: states and master weights.
+  /// Bytes kept per parameter: states and master weights.
   Bytes kept() const { return static_cast<double>(states) * state_element + master_element; }
 };
 OptimizerMemory optimizer_memory(const Optimizer& optimizer);
@@ -85,21 +85,22 @@ OptimizerMemory optimizer_memory(const Optimizer& optimizer);
 inline constexpr std::size_t kNewtonSchulzSteps = 5;
 /// States and master weights of all that is trained of a model.
 Bytes kept_of(const Optimizer& optimizer, const Model& model);
-/// What it keeps, in words: "parameters and gradients 2 bytes, 2 states of 2, no master weights".
+/// Describes the formats that it keeps: "parameters and gradients 2 bytes, 2 states of 2, no master
+/// weights".
 std::string describe_formats(const Optimizer& optimizer);
 /// True where its states and weights are those of torch.optim on the parameters themselves.
 bool has_plain_formats(const Optimizer& optimizer);
 /// True where PyTorch's optimizer has the option `fused` (all but lamb, which is NVIDIA apex's and
 /// always is).
 bool has_fused_option(OptimizerKind kind);
-/// What one step moves per parameter: every read and write of p, g, the states and temporaries,
-/// each in its own type. Master weights take p's and g's places: the gradient is converted before
-/// and the parameter after (DeepSpeed's stage_1_and_2.py; Megatron-LM's
+/// Bytes that one step moves per parameter: every read and write of p, g, the states and
+/// temporaries, each in its own type. Master weights take p's and g's places: the gradient is
+/// converted before and the parameter after (DeepSpeed's stage_1_and_2.py; Megatron-LM's
 /// _copy_model_grads_to_main_grads and _copy_main_params_to_model_params), 12 bytes more.
 Bytes optimizer_bytes_per_parameter(const Optimizer& optimizer);
 /// Kernels that one step launches over all `tensors`.
 double optimizer_kernels(const Optimizer& optimizer, std::size_t tensors);
-/// Those of them that a loop in Python launches, one by one for each tensor.
+/// Number of those kernels that a loop in Python launches, one by one for each tensor.
 double looped_kernels(const Optimizer& optimizer, std::size_t tensors);
 
 /// CPU time of an operator of an eager model in Python: modules, autograd's nodes and one or two
@@ -109,8 +110,8 @@ double looped_kernels(const Optimizer& optimizer, std::size_t tensors);
 inline constexpr Seconds kHostOperator{30e-6};
 /// CPU time of a kernel that no eager operator stands for: of compiled code, of an optimizer.
 inline constexpr Seconds kHostLaunch{8e-6};
-/// What an optimizer's step over lists of tensors takes the host for each of them, beside an eager
-/// operator: PyTorch groups them in Python (_group_tensors_by_device_and_dtype). Four image
+/// Host time of an optimizer's step over lists of tensors for each of them, in units of an eager
+/// operator's. PyTorch groups them in Python (_group_tensors_by_device_and_dtype). Four image
 /// networks took 0.21 to 0.29 of it there.
 inline constexpr double kHostTensor = 0.24;
 /// The same for each kernel that an optimizer launches in a loop over tensors: AdamW's took 0.43 of
@@ -134,7 +135,7 @@ struct AnalyticEfficiency {
   double host_times = 1;  ///< that, so many times
 
   Seconds host_operator() const { return host_times * host_launch.value_or(kHostOperator); }
-  /// Of a compiled kernel, on a host that is as slow.
+  /// Host time of a compiled kernel, on a host that is as slow.
   Seconds host_kernel() const { return host_operator() * (kHostLaunch / kHostOperator); }
 };
 
@@ -143,11 +144,12 @@ struct AnalyticEfficiency {
 inline constexpr double kAnalyticError = 0.3;
 /// The same where curves were fitted to that GPU's kernels.
 inline constexpr double kCurvesError = 0.25;
-/// What is added where the shares are those of a relative: power limits move the reached peak of
-/// cards of one chip by up to 30 %.
+/// Error that is added where the shares are those of a relative: power limits move the reached peak
+/// of cards of one chip by up to 30 %.
 inline constexpr double kRelativeError = 0.26;
-/// What is added where nothing is known of the GPU's kernels: the shares of the peak that the GPUs
-/// of platforms/gpus.yaml reach on tensor cores lie within a factor of e^0.4 of the general ones.
+/// Error that is added where nothing is known of the GPU's kernels. The shares of the peak that the
+/// GPUs of platforms/gpus.yaml reach on tensor cores lie within a factor of e^0.4 of the general
+/// ones.
 inline constexpr double kUnknownKernelsError = 0.4;
 /// The same for what carrying a step's costs over adds, to a GPU up to kTransferRange times as fast
 /// or slow: the roofline's errors of ResNet-50 on four GPUs (those rows) differ by as much at most.
@@ -164,11 +166,11 @@ struct UnitCost {
   Seconds forward, backward;
   double forward_spread = 0, backward_spread = 0;  ///< Compute::spread; 0 where not measured
   Seconds forward_launch, backward_launch;         ///< CPU time to launch its kernels
-  /// Kept from forward to backward, as measured; 0 of a unit without a profile, for which the
+  /// Bytes kept from forward to backward, as measured; 0 of a unit without a profile, for which the
   /// memory tape says it.
   Bytes activation;
   Bytes workspace;  ///< live only while the unit computes
-  /// Of a unit that exchanges (Unit::exchanges): its passes between its exchanges.
+  /// Passes between the exchanges of a unit that exchanges (Unit::exchanges).
   PassSegments forward_segments{}, backward_segments{};
   /// The part of `forward_launch` that waits until the host knows how many tokens experts get.
   Seconds awaited_launch{0};
@@ -178,8 +180,8 @@ struct UnitCost {
 struct CostSource {
   std::shared_ptr<const ComputeProfile> profile;
   std::string file;  ///< as people know it
-  /// What it was measured on, where its costs are carried over to another GPU; nothing: the GPU
-  /// itself.
+  /// Device that it was measured on, where its costs are carried over to another GPU; nothing: the
+  /// GPU itself.
   std::optional<Gpu> device = std::nullopt;
 };
 
@@ -196,16 +198,16 @@ struct StepCosts {
   std::vector<UnitCost> units;      ///< as Model::units
   Seconds optimizer;                ///< all parameters; a sharded optimizer takes its share
   bool optimizer_unscales = false;  ///< it was measured with the scaler's pass over gradients
-  /// What copies within its memory reach, by the bytes that they read and write; 0 where times are
-  /// given: nothing is added to those.
+  /// Rate that copies within its memory reach, by the bytes that they read and write. 0 where times
+  /// are given: nothing is added to those.
   BytesPerSecond copy_rate{0};
-  /// Of the host for an eager operator (kHostOperator), and for an optimizer's step over all
+  /// Time of the host for an eager operator (kHostOperator), and for an optimizer's step over all
   /// tensors by themselves, where launches are felt.
   Seconds host_operator{0}, optimizer_launch{0};
   /// Elements that copies write in a second which make fp32 of 16 bits; 0: as their bytes say.
   double widened = 0;
-  /// Of copies to the host's memory and back, each way, while all GPUs of the node copy; 0: not
-  /// known.
+  /// Rate of copies to the host's memory and back, each way, while all GPUs of the node copy; 0:
+  /// not known.
   BytesPerSecond host_rate{0};
   std::optional<BatchLoading> loading{};  ///< nothing: batches are there
   Provenance provenance = Provenance::analytic;
@@ -220,16 +222,16 @@ struct StepCosts {
   /// Why they lie outside what was measured; each reason is part of `uncertainty`.
   std::vector<std::string> outside;
   std::vector<std::string> assumptions;
-  /// What they are made of, and where that comes from: by unit and family, and by family. Before
-  /// whole units were scaled to what was measured or given of them.
+  /// Parts that they are made of, by unit and family, and where that comes from, by family. They
+  /// are those from before whole units were scaled to what was measured or given of them.
   std::vector<CostPart> parts{};
   std::vector<FamilyGround> grounds{};
 
-  /// Of a copy that reads and writes so many bytes.
+  /// Time of a copy that reads and writes so many bytes.
   Seconds copy_time(Bytes moved) const {
     return copy_rate > BytesPerSecond(0) ? moved / copy_rate : Seconds(0);
   }
-  /// Of a copy of elements from one size to another.
+  /// Time of a copy of elements from one size to another.
   Seconds copy_time(double elements, Bytes from, Bytes to) const {
     const Seconds moving = copy_time(elements * (from + to));
     return widened > 0 && from < to ? std::max(moving, Seconds(elements / widened)) : moving;

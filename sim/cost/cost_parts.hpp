@@ -27,7 +27,7 @@ enum class CostFamily {
 inline constexpr std::size_t kCostFamilies = 12;
 std::string to_string(CostFamily family);  ///< "matrix products", "norms and losses", "optimizer"
 
-/// What speaks for the time of a kind of kernels.
+/// Evidence that speaks for the time of a kind of kernels.
 enum class CostGround {
   given,         ///< the scenario
   measured,      ///< a profile of this GPU
@@ -47,7 +47,7 @@ struct FamilyGround {
   std::optional<double> off{};  ///< mean error of the fit at shapes that it had not seen
 };
 
-/// What one family takes of a unit.
+/// Time that one family takes of a unit.
 struct CostPart {
   std::size_t unit = 0;  ///< of StepCosts::units; their number: the optimizer
   CostFamily family = CostFamily::products;

@@ -11,7 +11,7 @@
 
 namespace rehearse::inline cost {
 
-/// What a profile of the model has to be of.
+/// The subject that a profile of the model has to have.
 ProfileSubject profile_subject(const Model& model, Precision precision);
 
 /// Where a scenario wants a model's costs from. At most one of these is said; none: what is best.
@@ -25,7 +25,7 @@ struct CostChoice {
   std::optional<GivenAt> given_at = std::nullopt;  ///< of an inline model
 };
 
-/// What is to be costed.
+/// The model and settings that are to be costed.
 struct CostSubject {
   const Model& model;
   Precision precision;

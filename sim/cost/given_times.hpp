@@ -6,14 +6,14 @@
 
 namespace rehearse::inline cost {
 
-/// What the given times of an inline model were measured at.
+/// Conditions under which the given times of an inline model were measured.
 struct GivenAt {
   std::int64_t batch = 1;
   Precision precision = Precision::fp32;
   Gpu gpu;
 };
 
-/// What given times are wanted for.
+/// Conditions for which given times are wanted.
 struct GivenFor {
   const Model& model;
   const Gpu& gpu;

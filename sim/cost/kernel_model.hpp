@@ -23,12 +23,12 @@ struct Nearness {
 /// backward (Shah et al., arXiv:2407.08608); so is cuDNN on an H200 (platforms/kernels, R).
 double library_speed(AttentionKernel library, bool backward);
 
-/// What runs fused attention on a GPU. PyTorch's scaled_dot_product_attention takes cuDNN on SM 9.0
-/// and 10.0 from 2.11 on, which brings a cuDNN above 9.15, and FlashAttention-2 elsewhere
+/// Library that runs fused attention on a GPU. PyTorch's scaled_dot_product_attention takes cuDNN
+/// on SM 9.0 and 10.0 from 2.11 on, which brings a cuDNN above 9.15, and FlashAttention-2 elsewhere
 /// (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, check_prefer_cudnn_attention).
 AttentionKernel attention_library(AttentionKernel asked, const Gpu& gpu);
 
-/// What kernels take on one GPU in one precision, where curves were fitted for it.
+/// Times of kernels on one GPU in one precision, where curves were fitted for it.
 class KernelModel {
  public:
   KernelModel(const Gpu& gpu, Precision precision);
@@ -57,8 +57,8 @@ class KernelModel {
   std::optional<double> unvectorized() const;
   /// Parameters that bitsandbytes' AdamW8bit updates in a second; nothing: not known.
   std::optional<double> adamw_8bit() const;
-  /// What an operator's own kernel takes at the least whatever bytes it moves: batch norm, max
-  /// pooling, conversions of `elements` between layouts. 0: that is not known.
+  /// Least time of an operator's own kernel, whatever bytes it moves: batch norm, max pooling,
+  /// conversions of `elements` between layouts. 0: that is not known.
   Seconds image_kernel(const Operator& op, double batch, double elements, Precision precision,
                        bool backward) const;
 
@@ -66,7 +66,7 @@ class KernelModel {
   Nearness near_product(const ProductSize& size, bool narrow) const;
   Nearness near_convolution(const ProductSize& size) const;
   Nearness near_attention(const AttentionSize& size, AttentionKernel library) const;
-  /// Of an operator that moves so many bytes.
+  /// Nearness of an operator that moves so many bytes.
   Nearness near_memory(const Operator& op, Bytes element, Bytes moved) const;
 
  private:

@@ -6,8 +6,8 @@
 
 namespace rehearse::inline cost {
 
-/// What the roofline takes kernels on one GPU to reach. The only place where shares and launch
-/// times come from: a model of kernels replaces this.
+/// Shares that the roofline takes kernels on one GPU to reach. It is the only place where shares
+/// and launch times come from: a model of kernels replaces this.
 struct ReachedShares {
   double matrix = 0, matrix_fp32 = 0, matrix_memory = 0, attention = 0;
   /// Forward and backward, of contiguous images and of those that are channels_last, in 16 bits and
@@ -32,8 +32,8 @@ double analytic_error(const Gpu& gpu, const AnalyticEfficiency& asked, Precision
 /// 2.3 of that in bf16 and 1 / 4.0 in FP8 (GPT-2 XL on an MI300X, ROCm/TransformerEngine issue 72):
 /// half-width of the interval of ln(time) of what is all of them.
 inline constexpr double kNarrowError = 1.4;
-/// Of a model's products, by FLOPs, what is narrower than those that were measured; 0 of chips that
-/// have curves by shape.
+/// Share of a model's products, by FLOPs, that is narrower than those that were measured; 0 for
+/// chips that have curves by shape.
 double narrow_share(const Model& model, const Gpu& gpu);
 
 /// Whose shares they are: "of H100-SXM (...)", "of A40, carried over to A10G (...)".

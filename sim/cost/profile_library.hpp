@@ -13,11 +13,12 @@ namespace rehearse::inline cost {
 /// A profile and the file that it was read from.
 struct StoredProfile {
   std::shared_ptr<const ComputeProfile> profile;
-  /// As people know it: from platforms/profiles/compute for those shipped, else as it was named.
+  /// File as people know it: from platforms/profiles/compute for those shipped, else as it was
+  /// named.
   std::string file;
 };
 
-/// What a profile has to be of, to speak for a model: its name, its sample and the precision.
+/// Subject that a profile must have to speak for a model: its name, its sample and the precision.
 struct ProfileSubject {
   std::string model;
   std::int64_t image = 0, sequence = 0;

@@ -7,7 +7,7 @@
 
 namespace rehearse::inline cost {
 
-/// What step_costs is asked.
+/// Question that step_costs is asked.
 struct CostQuestion {
   const Model& model;
   const Gpu& gpu;

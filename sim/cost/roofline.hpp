@@ -11,7 +11,8 @@ struct Work;
 
 namespace rehearse::inline cost {
 
-/// What speaks for an operator's time, and how near it is to what that was measured on.
+/// Family that speaks for an operator's time, and how near the operator is to what that was
+/// measured on.
 struct OperatorBasis {
   CostFamily family = CostFamily::pointwise;
   Nearness near{};  ///< of no fit: shares speak, or a scenario
@@ -29,14 +30,14 @@ class Roofline {
   /// memory rate (both times the share that is reached). Under autocast, conversions of
   /// weights and activations cost their traffic. InternalError if a rate that is needed is zero.
   Seconds time(const Operator& op, double batch, Direction direction) const;
-  /// What `time` rests on: of backward the product that lies farthest from what was measured.
+  /// Basis of `time`; for backward that of the product that lies farthest from what was measured.
   OperatorBasis basis(const Operator& op, double batch, Direction direction) const;
-  /// Of backward: what stands in front of the weight's gradient alone.
+  /// Time of the part of backward that stands in front of the weight's gradient alone.
   Seconds input_gradient_time(const Operator& op, double batch) const;
-  /// All operators of a unit.
+  /// Time of all operators of a unit.
   Seconds time(const Unit& unit, double batch, Direction direction) const;
-  /// A unit of which no more is known than the work of its products (those of convolutions where
-  /// `kind` is convolution) and its traffic; no less than `floor`.
+  /// Time of a unit of which no more is known than the work of its products (those of convolutions
+  /// where `kind` is convolution) and its traffic; no less than `floor`.
   Seconds time(Flops products, OperatorKind kind, Bytes traffic, Seconds floor) const;
   /// Copying at the memory rate that is reached.
   Seconds moved(Bytes size) const;
@@ -53,7 +54,7 @@ class Roofline {
   Seconds product_time(const captured::Product& product) const;
   Seconds moving_time(const captured::Work& work, bool backward) const;
   OperatorBasis captured_basis(const Operator& op, double batch, Direction direction) const;
-  /// Without what is computed once more.
+  /// Time without what is computed once more.
   Seconds single_time(const Operator& op, double batch, Direction direction) const;
   FlopsPerSecond rate(OperatorKind kind) const;
   FlopsPerSecond rate(const Operator& op, Direction direction) const;
@@ -61,7 +62,7 @@ class Roofline {
   enum class Curve { none, product, heads, attention, math, convolution };
   Curve curve_of(const Operator& op) const;
   Nearness near_product(const Operator& op, double batch, Direction direction) const;
-  /// What the kernel model says of it; nothing: it says nothing.
+  /// Time of the operator by the kernel model; nothing where that says nothing.
   std::optional<Seconds> kernel_time(const Operator& op, double batch, Direction direction) const;
   Seconds product_time(const Operator& op, double batch, Direction direction) const;
   Seconds input_gradient(const Operator& op, double batch) const;

@@ -18,15 +18,15 @@ struct WholeStep {
   std::int64_t gpus = 1;           ///< that trained as one job
 };
 
-/// What one GPU alone takes for the step at these costs: every micro-batch forward and backward,
-/// then the optimizer. Units that are `checkpointed` (by Model::units; empty: none) compute their
-/// forward twice.
+/// Time that one GPU alone takes for the step at these costs: every micro-batch forward and
+/// backward, then the optimizer. Units that are `checkpointed` (by Model::units; empty: none)
+/// compute their forward twice.
 Seconds step_time(const StepCosts& costs, std::int64_t micro_batches,
                   const std::vector<bool>& checkpointed = {});
 
-/// What a measured rate asks of one GPU, recomputation included: as FLOPs are counted, at the least
-/// that an algorithm for convolutions makes of them (fp32's; tensor cores multiply directly), and
-/// the most that the GPU could.
+/// Arithmetic rates that a measured rate asks of one GPU, recomputation included. `asked` is as
+/// FLOPs are counted. `least` is the least that an algorithm for convolutions makes of them
+/// (fp32's; tensor cores multiply directly). `peak` is the most that the GPU could.
 struct AskedOfPeak {
   FlopsPerSecond asked, least, peak;
 };

@@ -28,8 +28,8 @@ Watts gpu_power(const EnergyOptions& options, const std::vector<GpuLoad>& loads)
 /// The same while they do nothing.
 Watts idle_gpu_power(const EnergyOptions& options, const std::vector<GpuLoad>& loads);
 
-/// Of one node beside its GPUs where nothing is said: half of what its GPUs draw at most (in a DGX
-/// A100, 6.5 kW at most with 3.2 kW of GPUs, as much again), 300 W without a GPU.
+/// Power of one node beside its GPUs where nothing is said. It is half of what its GPUs draw at
+/// most (in a DGX A100, 6.5 kW at most with 3.2 kW of GPUs, as much again), 300 W without a GPU.
 Watts host_power(Watts gpus);
 
 /// 1 kWh is 3.6 MJ.

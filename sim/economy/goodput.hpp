@@ -24,7 +24,7 @@ struct Interruptions {
   Seconds shortest_interval{};  ///< between checkpoints: a step
 
   Seconds recovery() const { return detect + restart + read; }
-  /// Of the whole job, while all nodes are there.
+  /// Mean time between failures of the whole job, while all nodes are there.
   Seconds mean_time_between_failures() const { return mean_life / nodes; }
 };
 
@@ -45,15 +45,15 @@ struct TrainingTimes {
 TrainingTimes play_training(const Interruptions& job, Seconds interval,
                             const std::function<double()>& next, double most_failures);
 
-/// What is to be expected of a training.
+/// Expected times of a training.
 struct Goodput {
   TrainingTimes mean{};
   Ends<Seconds> spread;  ///< of the total: 5th to 95th percentile, by chance of failures alone
   bool exact = false;    ///< the mean is a closed form, not that of the trainings played
 };
 
-/// Of so many trainings; the same failures for the same seed. The mean is exact_expectation where
-/// there is one. StuckError if the training does not come to its end.
+/// Expected times from so many trainings; the same failures for the same seed. The mean is
+/// exact_expectation where there is one. StuckError if the training does not come to its end.
 Goodput expect_goodput(const Interruptions& job, Seconds interval, std::int64_t trainings,
                        std::uint64_t seed);
 

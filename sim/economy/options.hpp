@@ -12,7 +12,8 @@ namespace rehearse::inline economy {
 /// How nodes are rented: `train.market`.
 enum class Market { on_demand, spot };
 
-/// What a GPU draws, as shares of its thermal design power, and what stands around it: `energy`.
+/// Power that a GPU draws, as shares of its thermal design power, and what stands around it:
+/// `energy`.
 struct EnergyOptions {
   double compute = 1;
   /// While it waits for a collective or transfer: its copies and NCCL's kernels run.
@@ -24,7 +25,7 @@ struct EnergyOptions {
   std::optional<double> usd_per_kwh{};        ///< on top of the nodes' price
 };
 
-/// What becomes of a job whose node fails.
+/// Fate of a job whose node fails.
 enum class OnFailure {
   restart,             ///< within the time that a restart takes the node is replaced
   spare,               ///< a spare takes its place, while there is one
@@ -34,7 +35,7 @@ enum class OnFailure {
 struct CheckpointOptions {
   std::optional<Seconds> interval{};       ///< of training; nothing: the best
   std::optional<Seconds> write{}, read{};  ///< nothing: its bytes over the storage's rate
-  /// What all nodes together reach, and what one node does; nothing: no limit.
+  /// Rates that all nodes together reach, and that one node reaches; nothing: no limit.
   std::optional<BytesPerSecond> storage{}, storage_per_node{};
   bool asynchronous = false;  ///< training goes on while one is written
 };

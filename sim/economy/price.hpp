@@ -11,7 +11,7 @@ namespace rehearse::inline economy {
 /// known.
 std::optional<double> usd_per_hour(const Node& node, Market market);
 
-/// Of all nodes; nothing unless each has a price.
+/// USD per hour of all nodes; nothing unless each has a price.
 std::optional<double> usd_per_hour(const Cluster& cluster, Market market);
 
 }  // namespace rehearse::inline economy

@@ -5,7 +5,7 @@
 
 namespace rehearse::inline economy {
 
-/// What a start that has to wait for its nodes costs, in expectation.
+/// Cost, in expectation, of a start that has to wait for its nodes.
 struct StartForecast {
   Seconds first_step{};  ///< when the first can begin
   Seconds all_there{};
@@ -14,14 +14,14 @@ struct StartForecast {
   /// How much later the training ends than if all nodes had been there at once. Elastic: a share of
   /// the nodes does that share of the work, so it is the mean arrival.
   Seconds delay{};
-  /// Of training with all nodes, that was done before all were there.
+  /// Work that was done before all nodes were there, as time of training with all of them.
   Seconds done_meanwhile{};
   /// How long a node that is there waits for the others, on average.
   Seconds mean_wait{};
 };
 
-/// Of `nodes` nodes that arrive independently. Exponential: the last of N comes at H_N / rate, the
-/// first at 1 / (N rate); uniform in [0, U]: at U N/(N+1) and U/(N+1).
+/// Forecast for `nodes` nodes that arrive independently. Exponential: the last of N comes at H_N /
+/// rate, the first at 1 / (N rate); uniform in [0, U]: at U N/(N+1) and U/(N+1).
 StartForecast forecast_start(const StartOptions& options, int nodes);
 
 }  // namespace rehearse::inline economy

@@ -18,7 +18,7 @@ class Collectives final : private Carried {
 
   /// A rank has come to a collective, in its iteration.
   void arrive(RankOp what, const Collective& collective, std::uint32_t iteration);
-  /// What comes before the flows is over, for all or for a member.
+  /// Starts the flows: all that comes before them is over, for all or for a member.
   void start_flows(std::uint32_t collective, std::uint32_t member);
   /// A flow's latency is over.
   void send(std::uint32_t collective, std::uint32_t flow);
@@ -28,7 +28,7 @@ class Collectives final : private Carried {
   void end_flows(std::uint32_t collective);
   /// All is over.
   void end(std::uint32_t collective);
-  /// What carries flows that the wire alone does not; null: nothing.
+  /// The sockets that carry flows which the wire alone does not; null: there are none.
   Sockets* sockets() { return sockets_ ? &*sockets_ : nullptr; }
 
  private:

@@ -26,11 +26,11 @@ class Iterations {
   enum class Next { nobody, rank, job };
   Next end(std::uint32_t rank, std::uint32_t iteration, double now);
 
-  /// Nothing is to be played any more, whatever is in flight.
+  /// True if nothing is to be played any more, whatever is in flight.
   bool finished() const { return finished_; }
-  /// What is left is in the background, or of iterations that nobody asks for.
+  /// True if all that is left is in the background, or of iterations that nobody asks for.
   bool over() const { return is_open_ended() ? finished_ : left_ == 0; }
-  /// All that was asked for was played.
+  /// True if all that was asked for was played.
   bool complete() const { return left_ == 0 && (!is_open_ended() || finished_); }
 
  private:

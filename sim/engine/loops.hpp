@@ -31,8 +31,8 @@ class Loops {
     return next(at, now);
   }
 
-  /// What ends at the alarm of a version, in the order of its starts; nothing of an old one.
-  /// `then`: the port's next alarm.
+  /// Tokens of the flows that end at the alarm of a version, in the order of their starts; none for
+  /// an old one. `then`: the port's next alarm.
   std::vector<Token> end(std::uint32_t port, std::uint32_t version, double now,
                          std::optional<Alarm>& then) {
     Port& at = ports_.at(port);

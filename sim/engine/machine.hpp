@@ -20,7 +20,7 @@ struct Machine {
   std::optional<CommProfile> comm{};
   Fidelity fidelity = Fidelity::flow;
   std::string fidelity_name{};  ///< "hop", "flow", "folded (16 of 4096 ranks simulated)"
-  /// What runs at the same time; the trace is of the schedule's ranks alone.
+  /// Other jobs that run at the same time; the trace is of the schedule's ranks alone.
   std::optional<OtherJobs> others{};
   /// Where in its interval each collective's cost is taken: 0 its middle, -1 and 1 its ends.
   double shift = 0;

@@ -27,7 +27,7 @@ class NetZone;
 
 namespace rehearse::inline engine {
 
-/// What a timer or a flow hands back when it is over; the meaning is the caller's.
+/// Value that a timer or a flow hands back when it is over; the meaning is the caller's.
 struct Token {
   std::uint32_t kind = 0, a = 0, b = 0;
 };
@@ -118,7 +118,7 @@ class Network {
   double date_ = -1;           // of the timer that is being handled
   TokenBuckets buckets_;
   Loops<Token> loops_;
-  /// Of the fabric's cables, where they have buckets.
+  /// Rate and burst of the fabric's cables, where they have buckets.
   struct Cables {
     BytesPerSecond bandwidth;
     Bytes burst;

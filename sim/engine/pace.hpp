@@ -30,7 +30,7 @@ class Pace {
   bool holds(std::uint32_t cores, std::uint32_t version) const {
     return cores_[cores].version() == version;
   }
-  /// Of what runs on these cores the next one is over; go_on() is to follow.
+  /// Ends the task that is over next, of those that run on these cores; go_on() is to follow.
   Cores::Task end(std::uint32_t cores);
   void go_on(std::uint32_t cores) {
     if (!cores_[cores].idle()) schedule_end(cores);
@@ -57,7 +57,7 @@ class Pace {
     std::vector<std::uint32_t> slowed;       // collectives in flight that compute slows down
     std::optional<std::uint32_t> computing;  // what the compute lane is at, where they overlap
   };
-  /// What a collective that compute slows down is behind its flows.
+  /// Lag of a collective that compute slows down, behind its flows.
   struct Lag {
     std::uint32_t computing = 0;  // members that compute now
     bool flows_over = false;      // it now catches up

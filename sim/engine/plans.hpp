@@ -17,10 +17,10 @@ struct PlayablePlan {
   FlowPlan plan;
   std::vector<std::uint32_t> waits_for;         ///< by flow: flows that must have arrived
   std::vector<std::uint32_t> next_begin, next;  ///< by flow: flows that wait for it
-  /// By flow: its ends, into Plans::ports().
+  /// Ends of each flow, by flow: indices into Plans::ports().
   std::vector<std::pair<std::uint32_t, std::uint32_t>> ports;
   std::vector<std::uint32_t> stands_for;  ///< by flow: how many flows of the collective it plays
-  /// Of a plan by member, by member: flows that begin when it comes, and steps of its host.
+  /// By member, for a plan by member: flows that begin when it comes, and steps of its host.
   std::vector<std::vector<std::uint32_t>> begins;
   std::vector<std::uint32_t> host_steps;
   std::optional<Bundle> bundle{};  ///< of flows that one timer may stand for
@@ -35,14 +35,14 @@ struct PlannedCollective {
   double latency_scale = 1;     ///< on the flows' own latencies (hop fidelity)
   double compute_slowdown = 1;  ///< how many times longer its ranks' compute takes meanwhile
   double comm_slowdown = 1;     ///< and it itself while one of them computes; at least 1
-  /// What hosts do between its flows; null where none takes part.
+  /// Transport whose hosts work between its flows; null where none takes part.
   const Transport* transport = nullptr;
 };
 
 /// Plans every collective of a schedule once.
 class Plans {
  public:
-  /// Of the schedule on the cluster, with the machine's fidelity and costs; all must stay. What
+  /// Plans the schedule on the cluster, with the machine's fidelity and costs; all must stay. What
   /// collectives cost depends on the cluster `as_built`, whose NICs are not bonded. Where `answers`
   /// is not null, what answered for each collective is noted there.
   Plans(const Schedule& schedule, const Cluster& cluster, const Cluster& as_built,
@@ -50,12 +50,12 @@ class Plans {
 
   /// The same collective of the same group is planned once, and noted each time.
   PlannedCollective planned(const Collective& collective, GroupId group);
-  /// To be called when all collectives are planned, where their flows have the network for
-  /// themselves: merge_like_flows.
+  /// Merges like flows (merge_like_flows). To be called when all collectives are planned, where
+  /// their flows have the network for themselves.
   void merge_flows();
-  /// To be called when ports have their numbers: which flows one timer may stand for.
+  /// Finds which flows one timer may stand for. To be called when ports have their numbers.
   void bundle_flows();
-  /// Of the ports used so far, those that send to themselves and to nobody else.
+  /// Ports, of those used so far, that send to themselves and to nobody else.
   std::vector<Port> loops() const;
   /// Number of a port, a new one where it was not yet used.
   std::uint32_t number_of(const Port& port);

@@ -22,7 +22,7 @@ namespace rehearse::inline engine {
 /// comes after is over.
 class Player {
  public:
-  /// What `shared` and the options speak of must stay.
+  /// All that `shared` and the options refer to must stay.
   Player(Shared& shared, const EngineOptions& options);
 
   /// Runs to the end. StuckError if an operation never ends.

@@ -12,7 +12,7 @@
 
 namespace rehearse::inline engine {
 
-/// Of an iteration, repeats that are not played: each takes what the one before them takes.
+/// Repeats of an iteration that are not played: each takes what the one before them takes.
 struct Cut {
   std::uint32_t times = 0;                ///< repeats left out
   std::vector<std::uint32_t> begin, end;  ///< by program: operations left out
@@ -56,9 +56,9 @@ class Repeats {
   /// Whether an operation stands for those that were cut out.
   bool stands_for_more(RankOp what, std::uint32_t iteration) const;
   std::uint32_t period(std::uint32_t rank) const { return stretch_of(rank).period; }
-  /// What a rank waits for behind the cut, as it goes on later than others.
+  /// Time that a rank waits for behind the cut, as it goes on later than others.
   double behind(std::uint32_t rank, const Cut& cut) const;
-  /// For how many an operation stands, itself included.
+  /// Number of operations for which one stands, itself included.
   std::uint32_t stands_for(RankOp what, std::uint32_t iteration) const;
 
   /// The number of a collective in flight: members meet there though each has its own cut.

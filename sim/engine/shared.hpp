@@ -11,7 +11,7 @@
 
 namespace rehearse::inline engine {
 
-/// What a Token of a simulation says, and what its numbers are.
+/// Meaning of a Token of a simulation, and of its numbers.
 enum TokenKind : std::uint32_t {
   kAwake,            ///< a rank, b op
   kComputed,         ///< a rank, b op
@@ -30,7 +30,8 @@ enum TokenKind : std::uint32_t {
   kResumed,    ///< a rank, b lane
 };
 
-/// What the parts of a simulation share: what is played, on which network, and what came of it.
+/// State that the parts of a simulation share: what is played, on which network, and what came of
+/// it.
 struct Shared {
   const Schedule& schedule;
   const Cluster& cluster;

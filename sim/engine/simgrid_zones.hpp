@@ -14,14 +14,14 @@ namespace rehearse::simgrid_zones {
 
 namespace s4u = simgrid::s4u;
 
-/// What all zones are in. Once per engine: SimGrid 4 makes it by itself, 3.32 does not.
+/// The zone that all zones are in. Once per engine: SimGrid 4 makes it by itself, 3.32 does not.
 s4u::NetZone* world(const s4u::Engine& engine);
 
 s4u::NetZone* add_star(s4u::NetZone* parent, const std::string& name);
 s4u::Host* add_host(s4u::NetZone* zone, const std::string& name);
-/// Of `rate` units per second, without a latency.
+/// Adds a link of `rate` units per second, without a latency.
 s4u::Link* add_link(s4u::NetZone* zone, const std::string& name, double rate);
-/// What a star's host sends over, and what it receives over.
+/// Adds the links that a star's host sends over, and those that it receives over.
 void add_ways(s4u::NetZone* star, const s4u::Host* host, const std::vector<s4u::LinkInRoute>& out,
               const std::vector<s4u::LinkInRoute>& in);
 

@@ -43,7 +43,7 @@ class Sockets {
   void do_step(std::uint32_t collective, std::uint32_t flow);
   /// A flow gets its place behind what its port has to send already, unless it has one.
   void place(std::uint32_t collective, std::uint32_t flow);
-  /// Its latency is over: it leaves in the order of places.
+  /// A flow's latency is over: it leaves in the order of places.
   void hand_over(std::uint32_t collective, std::uint32_t flow);
   /// At its port's own rate a message has left by now; it may still be on its way.
   void leave(std::uint32_t port, std::uint32_t number);
@@ -51,7 +51,7 @@ class Sockets {
   bool arrive(std::uint32_t collective, std::uint32_t flow);
 
  private:
-  /// What a port still has to send.
+  /// Messages that a port still has to send.
   struct Outbox {
     struct Message {
       Message(std::uint32_t of, std::uint32_t which) : collective(of), flow(which) {}

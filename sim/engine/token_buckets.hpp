@@ -20,7 +20,7 @@ namespace rehearse::inline engine {
 /// begin while others are in flight it gives no more than a real bucket.
 class TokenBuckets {
  public:
-  /// Of these ports of the cluster, which flows name by their index.
+  /// Buckets of these ports of the cluster, which flows name by their index.
   TokenBuckets(const Cluster& cluster, const std::vector<Port>& ports);
   /// The number of one direction of a cable, by which flows name it.
   std::uint32_t add_cable(Bytes burst, BytesPerSecond rate);
@@ -47,7 +47,7 @@ class TokenBuckets {
   static void begin(Bucket& bucket, double rest);
   static void end(Bucket& bucket, double now);
 
-  /// Those on a flow's way, in one list that lasts until the next call.
+  /// Buckets on a flow's way, in one list that lasts until the next call.
   const std::vector<Bucket*>& way(std::uint32_t source, std::uint32_t target,
                                   std::span<const std::uint32_t> cables);
 

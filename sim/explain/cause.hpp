@@ -7,7 +7,7 @@
 
 namespace rehearse::inline explanation {
 
-/// What takes time that an ideal run would not.
+/// Causes of time that an ideal run would not take.
 enum class Cause {
   jitter,        ///< compute times vary from step to step
   unequal,       ///< ranks that are slower than the median one, and those that sleep
@@ -20,9 +20,9 @@ enum class Cause {
   network        ///< latencies and limited rates
 };
 std::string to_string(Cause cause);
-/// What an ideal run has instead: "an infinite network".
+/// The counterpart of a cause in an ideal run: "an infinite network".
 std::string instead_of(Cause cause);
-/// Those that the machine has, in the order above.
+/// Causes that the machine has, in the order above.
 std::vector<Cause> causes_of(const Machine& machine);
 /// Takes the cause away:
 /// - jitter: every factor is 1; unequal: every rank computes as long as the median one, none sleeps

@@ -15,7 +15,7 @@ std::vector<RankId> slow_ranks(const Schedule& schedule, std::size_t count);
 /// "forward", "backward", "optimizer", "launches", "updates", "all_reduce", "pull": what kind of
 /// operation it is; empty for one that takes no time.
 std::string operation_class(const Op& op);
-/// Those of the schedule, in order of appearance.
+/// Classes of the schedule's operations, in order of appearance.
 std::vector<std::string> operation_classes(const Schedule& schedule);
 /// The machine without the operations of a class: they join what they come after, without waiting
 /// for other ranks.

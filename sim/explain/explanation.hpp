@@ -37,7 +37,7 @@ struct PathRow {
   PathPiece piece;
   std::string lane, label, unit;
 };
-/// Of the job where all ranks train in step, else the mean of all workers' own.
+/// Critical path of the job where all ranks train in step, else the mean of all workers' own.
 struct CriticalPath {
   Seconds total;  ///< of one step: the measured steps over their number
   std::uint32_t steps = 0;
@@ -47,20 +47,20 @@ struct CriticalPath {
   std::vector<PathRow> rows;  ///< of that step
 };
 
-/// What the stages of a pipeline do in a step, and what their bubbles wait for.
+/// Work of the stages of a pipeline in a step, and the causes of their bubbles.
 struct StageFindings {
   std::vector<StageReport> stages;  ///< in order; empty: no pipeline
   std::vector<RankSplit> waits;     ///< by stage: of its rank
   std::size_t slowest = 0;          ///< into `stages`: its own passes take longest (busy)
 };
-/// What a stage's own passes take: it computes, or exchanges within a layer and computes nothing.
+/// Time of a stage's own passes: it computes, or exchanges within a layer and computes nothing.
 Seconds busy(const StageReport& stage);
 
-/// What bubbles wait for, as the mean over stages of a step, the longest first: "stage 3 computes",
+/// Causes of bubbles, as the mean over stages of a step, the longest first: "stage 3 computes",
 /// "messages between stages".
 std::vector<NamedTime> bubble_causes(const StageFindings& pipeline);
 
-/// What bounds a run, and what would change it.
+/// Explanation of what bounds a run, and of what would change it.
 struct Explanation {
   std::string scenario, description, model, cluster, strategy, fidelity;
   std::size_t gpus = 0, nodes = 0;
@@ -91,9 +91,9 @@ std::string answer(const Explanation& explanation);
 
 /// `rehearse.explain/1`, two-space indented, keys in a fixed order.
 std::string to_json(const Explanation& explanation);
-/// What more of each resource buys: a header line and a row for each.
+/// Gains from more of each resource: a header line and a row for each.
 std::string to_csv(const Explanation& explanation);
-/// For people: columns fit `width`; ANSI colours if `color`.
+/// Text for people: columns fit `width`; ANSI colours if `color`.
 std::string to_terminal(const Explanation& explanation, int width, bool color,
                         Detail detail = Detail::all);
 /// A Chrome trace (to_chrome_trace) with the path as one more process.

@@ -11,7 +11,7 @@
 
 namespace rehearse::inline explanation {
 
-/// What communication costs when nothing else uses its links.
+/// Cost of communication when nothing else uses its links.
 class LinkCosts {
  public:
   explicit LinkCosts(const Machine& machine);
@@ -23,7 +23,7 @@ class LinkCosts {
     std::string where;  ///< its node, "node 3"; "every node" where several are as busy
     Seconds latency, transfer;
   };
-  /// Nothing for what does not travel, or stays where it is.
+  /// Cost of an operation alone; nothing for one that does not travel, or stays where it is.
   std::optional<Alone> alone(RankId rank, OpId op);
   /// Kinds of ports that something crosses.
   const std::set<PortKind>& ports() const { return kinds_; }

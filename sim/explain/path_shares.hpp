@@ -9,7 +9,7 @@
 
 namespace rehearse::inline explanation {
 
-/// What the time on a path is.
+/// Kinds of time on a path.
 enum class PathKind : std::uint8_t {
   compute,
   straggler,  ///< what a rank computes longer than the median one, or sleeps

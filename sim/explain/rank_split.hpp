@@ -20,8 +20,8 @@ struct RankSplit {
   Seconds host;    ///< idle for its host: launches, copies, sleep
   Seconds peer;    ///< for what other ranks compute or send
   Seconds server;  ///< for a server's updates, its own and those before them
-  /// Of `peer`, in a pipeline: for what ranks of each stage compute, and for what others exchange,
-  /// by the axis that their groups lie along (pipeline: messages between stages).
+  /// Parts of `peer`, in a pipeline: for what ranks of each stage compute, and for what others
+  /// exchange, by the axis that their groups lie along (pipeline: messages between stages).
   std::map<std::uint32_t, Seconds> for_stage{};
   std::map<MeshAxis, Seconds> for_exchange{};
   /// How much longer its first computation of the last step may take, and the run still ends when

@@ -8,8 +8,8 @@
 
 namespace rehearse::inline explanation {
 
-/// What more money or care could buy more of. Together they are all that takes time, so that a step
-/// with all of them `factor` times as fast takes exactly 1 / factor as long.
+/// Resources that more money or care could buy more of. Together they are all that takes time. A
+/// step with all of them `factor` times as fast takes exactly 1 / factor as long.
 enum class Resource {
   gpu,         ///< computation on GPUs, as a whole
   nvlink,      ///< rates; with those of calibrated collectives inside a node
@@ -29,7 +29,7 @@ std::string to_string(Resource resource);
 std::string words_of(Resource resource);
 /// True if more of it is a higher rate, false if it is a shorter time (or less of a spread).
 bool is_rate(Resource resource);
-/// Those that the machine has and uses; `ports` are the kinds that something crosses.
+/// Resources that the machine has and uses; `ports` are the kinds that something crosses.
 std::vector<Resource> resources_of(const Machine& machine, const std::set<PortKind>& ports);
 /// Makes it `factor` times as fast: rates times, times over `factor`.
 void speed_up(Resource resource, double factor, Machine& machine);

@@ -11,7 +11,7 @@
 
 namespace rehearse::inline explanation {
 
-/// What an operation waited for as the last before it could begin.
+/// Causes of an operation's last wait before it could begin.
 enum class WaitedFor : std::uint8_t {
   start,       ///< of the run: nothing
   lane,        ///< what ran before it on its stream, or its own previous iteration
@@ -22,8 +22,8 @@ enum class WaitedFor : std::uint8_t {
   event        ///< other ranks: a barrier, an update
 };
 
-/// What every operation of a trace waited for, found in the trace itself: an operation is ready at
-/// the very moment (the same number) at which the last of what it comes after ends.
+/// Waits of every operation of a trace, found in the trace itself. An operation is ready at the
+/// very moment (the same number) at which the last of what it comes after ends.
 ///
 /// Bytes that share a link, and messages over sockets that wait for their turn at it, count as the
 /// work of who sends them.
@@ -47,8 +47,8 @@ class WaitGraph {
   std::vector<std::size_t> before(std::size_t span) const;
   /// The spans of a collective's members, its own included.
   std::vector<std::size_t> members(std::size_t span) const;
-  /// What its queue served right before it, and when the next one came to that queue; nothing where
-  /// there is none.
+  /// The span that its queue served right before it, and when the next one came to that queue;
+  /// nothing where there is none.
   std::optional<std::size_t> served_before(std::size_t span) const;
   std::optional<Seconds> arrives_after(std::size_t span) const;
 

@@ -25,8 +25,8 @@ struct FrameworkChoice {
   std::vector<FrameworkSetting> set;  ///< what the scenario left to it, in the order of reading
 };
 
-/// What one framework does where a scenario says nothing, and what it does not have. All of it is
-/// data: platforms/frameworks/NAME.yaml. It notes which of its defaults were taken.
+/// Defaults of one framework where a scenario says nothing, and its lacks. All of it is data:
+/// platforms/frameworks/NAME.yaml. It notes which of its defaults were taken.
 class Framework {
  public:
   /// InputError at `value` for an unknown name or version: `megatron`, or `{megatron:
@@ -40,15 +40,15 @@ class Framework {
   const std::string& title() const { return choice_.title; }
   const FrameworkChoice& choice() const { return choice_; }
 
-  /// What the data says of a key; nothing is noted.
+  /// The value that the data has for a key; nothing is noted.
   std::optional<std::string> find(const std::string& key) const;
   /// The same, as a number or a word; InternalError where the data does not say it.
   double number(const std::string& key) const;
   std::string word(const std::string& key) const;
   bool flag(const std::string& key) const { return word(key) == "true"; }
-  /// What is otherwise in pipelines counts from here on.
+  /// From here on the defaults that differ in pipelines count.
   void in_pipelines();
-  /// That a default was taken.
+  /// Notes that a default was taken.
   void note(const std::string& key);
 
   // The common readers: the framework's default where `key` is missing in `map`, the section
@@ -91,7 +91,7 @@ class Framework {
   std::vector<Lack> lacks_;
 };
 
-/// Those of platforms/frameworks, torch first.
+/// Frameworks of platforms/frameworks, torch first.
 const std::vector<std::string>& framework_names();
 /// The name alone: what the key says, if that is one, or what the strategy asks for.
 std::string framework_name(Map& map, const std::optional<Value>& strategy);

@@ -10,7 +10,7 @@
 
 namespace rehearse::inline memory {
 
-/// What PYTORCH_CUDA_ALLOC_CONF says, by its names.
+/// Settings of PYTORCH_CUDA_ALLOC_CONF, by its names.
 struct AllocatorSettings {
   /// Bytes: blocks of this size or more are never split (`max_split_size_mb`).
   std::int64_t max_split_size = std::numeric_limits<std::int64_t>::max();
@@ -27,7 +27,8 @@ struct AllocatorSettings {
   bool operator==(const AllocatorSettings&) const = default;
 };
 
-/// As torch.cuda.memory_stats() counts, over both pools. Bytes, but for the counts.
+/// Statistics as torch.cuda.memory_stats() counts them, over both pools. They are bytes, but for
+/// the counts.
 struct AllocatorStats {
   std::int64_t allocated = 0;       ///< blocks that tensors hold, rounded (`allocated_bytes`)
   std::int64_t requested = 0;       ///< what was asked for, until its block can be used again
@@ -111,10 +112,10 @@ class CachingAllocator {
   void empty_cache() { release_cached_blocks(); }
 
   const AllocatorStats& stats() const { return stats_; }
-  /// Of the block: its address, and its size after rounding and splitting.
+  /// Address of the block, and its size after rounding and splitting.
   std::int64_t address(Handle handle) const { return blocks_[handle.index].address; }
   std::int64_t size(Handle handle) const { return blocks_[handle.index].size; }
-  /// What torch.cuda.OutOfMemoryError says of a request of `size` bytes that was refused.
+  /// The message of torch.cuda.OutOfMemoryError for a request of `size` bytes that was refused.
   std::string out_of_memory_message(std::int64_t size) const;
   /// All segments, by address.
   std::vector<SegmentView> segments() const;

@@ -17,7 +17,7 @@ struct MemoryShare {
   std::size_t tensors = 0;
 };
 
-/// What a program needs of its device.
+/// Memory that a program needs of its device.
 struct MemoryForecast {
   Bytes allocated_peak{};                ///< the most that tensors hold in a steady iteration
   std::optional<Bytes> reserved_peak{};  ///< the most that the allocator holds; nothing on a CPU
@@ -43,8 +43,8 @@ MemoryForecast forecast_memory(const Program& program, const MemoryDevice& devic
 /// CUDA context and library handles, outside the allocator: a stated constant (memory.cpp has its
 /// source).
 Bytes cuda_context();
-/// What one NCCL communicator of several ranks takes of a GPU, outside the allocator: a stated
-/// figure (memory.cpp has its source).
+/// Bytes that one NCCL communicator of several ranks takes of a GPU, outside the allocator: a
+/// stated figure (memory.cpp has its source).
 Bytes communicator_buffers(bool nvlink);
 
 }  // namespace rehearse::inline memory

@@ -12,7 +12,7 @@
 
 namespace rehearse::inline memory {
 
-/// What a rank holds at one moment, by kind.
+/// Bytes that a rank holds at one moment, by kind.
 struct MemoryUse {
   std::array<Bytes, kMemoryKinds> by_kind{};
   Bytes total() const;
@@ -38,7 +38,7 @@ struct OutOfMemory {
 /// iteration. Sizes are those of the allocator's blocks.
 class MemoryReplay {
  public:
-  /// Of events of the setup.
+  /// Operation index of the setup's events.
   static constexpr std::size_t kSetup = static_cast<std::size_t>(-1);
   /// Called after each event with the index of its operation.
   using Observer = std::function<void(std::size_t op, const TensorEvent& event)>;

@@ -8,7 +8,7 @@
 
 namespace rehearse::inline mesh {
 
-/// What ranks are split by.
+/// Axes that ranks are split by.
 enum class MeshAxis { tensor, context, expert, data, pipeline };
 inline constexpr std::size_t kAxes = 5;
 std::string to_string(MeshAxis axis);   ///< "tensor"
@@ -32,7 +32,7 @@ struct Mesh {
   bool operator==(const Mesh&) const = default;
 };
 
-/// Of a rank, by MeshAxis; of experts 0 but in an expert_mesh.
+/// Coordinates of a rank, by MeshAxis; that of experts is 0 but in an expert_mesh.
 using Coordinates = std::array<int, kAxes>;
 Coordinates coordinates(const Mesh& mesh, std::size_t rank);
 std::size_t rank_at(const Mesh& mesh, const Coordinates& at);

@@ -26,9 +26,9 @@ struct PipelineAction {
   bool operator==(const PipelineAction&) const = default;
 };
 
-/// What a rank of a pipeline computes in a step, in order. `chunks`: parts of the model on a rank
-/// (virtual stages). Equal to what torch.distributed.pipelining computes; its waits come out of the
-/// simulation. Nothing may be illegal().
+/// Passes that a rank of a pipeline computes in a step, in order. `chunks`: parts of the model on a
+/// rank (virtual stages). Equal to what torch.distributed.pipelining computes; its waits come out
+/// of the simulation. Nothing may be illegal().
 std::vector<PipelineAction> order_of(PipelineSchedule schedule, int rank, int ranks,
                                      int micro_batches, int chunks);
 /// Why a schedule cannot run so; empty: it can.

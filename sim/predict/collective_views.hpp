@@ -7,7 +7,7 @@
 
 namespace rehearse::inline prediction {
 
-/// What nccl-tests would print of a collective over all GPUs of a cluster.
+/// Prediction of a collective over all GPUs of a cluster, as nccl-tests would print it.
 struct PredictedCollective {
   CollectiveKind kind = CollectiveKind::all_reduce;
   std::string cluster;
@@ -16,7 +16,7 @@ struct PredictedCollective {
   std::vector<CollectiveAnswer> rows;  ///< by size
 };
 
-/// In nccl-tests' columns, without those of in-place runs and of checks, then what only a
+/// Text in nccl-tests' columns, without those of in-place runs and of checks, then what only a
 /// prediction has.
 std::string to_table(const PredictedCollective& table);
 std::string to_csv(const PredictedCollective& table);

@@ -8,8 +8,8 @@
 
 namespace rehearse::inline prediction {
 
-/// What answered for the collectives of a run, in words: "measured (p4d_a100)", "curve rescaled
-/// (p4d_a100)", "links", or several of these.
+/// Names the sources that answered for the collectives of a run: "measured (p4d_a100)", "curve
+/// rescaled (p4d_a100)", "links", or several of these.
 std::string communication_basis(const Scenario& scenario,
                                 const std::vector<CollectiveAnswer>& answers);
 

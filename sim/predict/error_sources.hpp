@@ -36,16 +36,16 @@ class ShiftedRuns {
   std::vector<Pair> pairs_;
 };
 
-/// Of runs over a measured transport: with these, the 90 % intervals of 35 of the 38 step times,
-/// and of 16 of the 16 mean stalenesses, that the model had seen on the testbed
-/// (tests/validation/testbed) hold what was measured. Elsewhere nothing is known of it.
+/// Model error of runs over a measured transport; elsewhere nothing is known of it. On the testbed
+/// (tests/validation/testbed) its 90 % intervals hold 35 of 38 step times and 16 of 16 mean
+/// stalenesses that the model had seen.
 ModelError model_error(const Scenario& scenario, const Schedule& schedule);
 
 /// True if ranks send each other anything.
 bool communicates(const Schedule& schedule);
 
-/// What a peak may be off by: wider where sizes follow from an architecture, because frameworks and
-/// their versions keep what nobody states.
+/// Error of a predicted memory peak. It is wider where sizes follow from an architecture, because
+/// frameworks and their versions keep what nobody states.
 MemoryError memory_error(const Scenario& scenario, const std::vector<StepCosts>& costs);
 
 }  // namespace rehearse::inline prediction

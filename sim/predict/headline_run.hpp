@@ -11,7 +11,7 @@
 
 namespace rehearse::inline prediction {
 
-/// What a run of the schedule says in short.
+/// The short result of a run of the schedule.
 Headline headline_of(const Scenario& scenario, const Schedule& schedule, const Trace& trace);
 
 /// Simulates in this process, which can simulate no more then.

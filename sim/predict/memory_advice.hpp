@@ -8,8 +8,8 @@
 
 namespace rehearse::inline prediction {
 
-/// What the plan needs of its tightest GPU, without the largest batch; nothing where nothing is
-/// known of it.
+/// Memory that the plan needs of its tightest GPU, without the largest batch; nothing where nothing
+/// is known of it.
 std::optional<MemoryReport> memory_of(const Scenario& scenario, const Machine& machine);
 
 /// Simulates each single change of a scenario, with the overrides that it was read with, in a child

@@ -11,9 +11,9 @@
 
 namespace rehearse::inline prediction {
 
-/// What a scenario (solved()) plays: its schedule, built and validated, and folded where the
-/// scenario's fidelity asks for that; with the other jobs of its cluster. InputError if it asks and
-/// the ranks are not alike.
+/// The machine that a scenario (solved()) plays: its schedule, built and validated, and folded
+/// where the scenario's fidelity asks for that; with the other jobs of its cluster. InputError if
+/// it asks and the ranks are not alike.
 Machine machine_of(const Scenario& scenario);
 
 /// EngineOptions::enough of the scenario's schedule, which it refers to: empty where all ranks end
@@ -34,13 +34,14 @@ std::function<Schedule(std::int64_t batch)> schedule_at_batch(const Scenario& sc
 
 struct Options {
   std::function<void(double share)> progress{};  ///< called now and then with what is done, 0 to 1
-  /// Found by building the schedule for other batches.
+  /// True to find the largest batch, by building the schedule for other batches.
   bool find_largest_batch = true;
-  /// Told by simulations at both ends of what may be off, four and more; else there are none.
+  /// True to find intervals, by simulations at both ends of what may be off, four and more; else
+  /// there are none.
   bool intervals = true;
-  /// That of memory, which takes no simulation, where there are no others.
+  /// Takes the memory interval where there are no others; it needs no simulation.
   bool memory_interval = false;
-  /// Of the machine (memory_of), where it is known already.
+  /// Memory report of the machine (memory_of), where it is known already.
   std::optional<MemoryReport> memory{};
 };
 

@@ -17,12 +17,13 @@ struct SingleChange {
   bool changes_training = false;
 };
 
-/// What applies to a scenario and is not so already: sharding, activation checkpointing, precision,
-/// batch, optimizer, buckets, prefetch, offload, allocator. `document` is the one that the scenario
-/// was read from, overrides applied. A scenario may still refuse a change when it is read.
+/// Changes that apply to a scenario and are not made already: sharding, activation checkpointing,
+/// precision, batch, optimizer, buckets, prefetch, offload, allocator. `document` is the one that
+/// the scenario was read from, overrides applied. A scenario may still refuse a change when it is
+/// read.
 std::vector<SingleChange> single_changes(const Document& document, const Scenario& scenario);
 
-/// For a shell: "--set 'strategy={fsdp: {}}' --set model.batch_per_gpu=4".
+/// Options for a shell: "--set 'strategy={fsdp: {}}' --set model.batch_per_gpu=4".
 std::string set_options(const std::vector<std::string>& assignments);
 
 }  // namespace rehearse::inline prediction

@@ -44,7 +44,8 @@ Result received(const std::string& text) {
   return from_json_value<Result>(JsonPlace(document, from));
 }
 
-/// What a child returned; its Error, with the same code and text, where it failed.
+/// The result that a child returned; throws its Error, with the same code and text, where it
+/// failed.
 template <class Result>
 Result result_of(const ChildEnd& end) {
   if (end.code != ExitCode::success) throw Error(end.code, end.text);

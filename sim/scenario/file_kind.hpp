@@ -4,7 +4,7 @@
 
 namespace rehearse::inline scenario {
 
-/// What the commands take: each knows files of one kind.
+/// Kinds of files that the commands take; each knows files of one kind.
 enum class FileKind { scenario, study, plan };
 
 /// InputError at the top of a file that is of another kind, by its keys, than the one asked for: it

@@ -17,7 +17,7 @@ std::optional<std::filesystem::path> cached_config(const std::string& id);
 /// The built-in network of that id; empty: none is.
 std::string built_in_of(const std::string& id);
 
-/// What brings the config there.
+/// Remedy that brings the config there.
 std::string download_remedy(const std::string& id);
 
 }  // namespace rehearse::inline scenario

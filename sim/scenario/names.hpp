@@ -5,7 +5,7 @@
 
 namespace rehearse::inline scenario {
 
-/// What has names that a file can say: "models", "clusters", "gpus", ...
+/// Kinds of things whose names a file can say: "models", "clusters", "gpus", ...
 const std::vector<std::string>& kinds_of_names();
 
 /// The names of one of them, a line each with what it is. MissingError, InputError of shipped

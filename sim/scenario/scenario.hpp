@@ -68,7 +68,8 @@ struct DataLoading {
 struct RunOptions {
   std::uint32_t steps = 10;  ///< measured iterations, or the fewest
   RunUntil until = RunUntil::steady;
-  /// All micro-batches are played; else until they are steady, and the rest follows from these.
+  /// True: all micro-batches are played; else until they are steady, and the rest follows from
+  /// these.
   bool play_all = false;
   std::uint32_t warmup_steps = 2;  ///< simulated before them, not measured
   std::uint64_t seed = 1;
@@ -76,11 +77,13 @@ struct RunOptions {
   FidelityChoice fidelity = FidelityChoice::automatic;
   Jitter jitter;
   std::vector<Straggler> stragglers;
-  /// Of GPUs that are nominally alike, for good: spread_slowdowns. 0: they are alike.
+  /// Spread of the speed of GPUs that are nominally alike, for good: spread_slowdowns. 0: they are
+  /// alike.
   double speed_spread = 0;
-  /// Nothing is said of the one or the other: where there is a fleet they are kUsualFleet's.
+  /// True if nothing is said of the one or the other: where there is a fleet they are
+  /// kUsualFleet's.
   bool usual_spread = false, usual_jitter = false;
-  /// Of compute beside communication; nothing: as the comm profile measured it, else 1.
+  /// Slowdown of compute beside communication; nothing: as the comm profile measured it, else 1.
   std::optional<double> overlap_slowdown;
   bool channels_slow_compute = false;  ///< as Schedule's
   AnalyticEfficiency efficiency;
@@ -89,7 +92,7 @@ struct RunOptions {
   bool set_to_none = true;
 };
 
-/// What is known of how the model learns, for a forecast of its accuracy.
+/// Knowledge of how the model learns, for a forecast of its accuracy.
 struct Convergence {
   std::shared_ptr<const ConvergenceModel> model;
   std::string network, dataset;  ///< what its curves trained
@@ -108,30 +111,31 @@ struct Scenario {
   std::string file;         ///< as the user named it
   std::string description;  ///< the optional key `description`
   Model model;
-  /// What `model` is made of, where it is a transformer.
+  /// Shape that `model` is made from, where it is a transformer.
   std::optional<TransformerShape> transformer;
   ModelShape shape;
-  /// What one rank has of `model` where a layout splits its layers; null: whole layers.
+  /// Share of `model` that one rank has where a layout splits its layers; null: whole layers.
   std::shared_ptr<const Model> share;
   std::int64_t batch_per_gpu = 1;
   Precision precision = Precision::fp32;
-  /// By Model::units: recomputed in backward (Job::checkpointed); empty: none.
+  /// Units that are recomputed in backward, by Model::units (Job::checkpointed); empty: none.
   std::vector<bool> checkpointed;
   /// Blocks that each part of a pipeline recomputes, its first ones; 0: `checkpointed` says it.
   std::int64_t recomputed_layers = 0;
   bool offloads_activations = false;  ///< Job::offloads_activations
   Recomputation recomputation{};      ///< of parts of each block
-  /// What of the model is trained, and how it is kept: so is a rank's share of it.
+  /// Part of the model that is trained, and how it is kept; the same holds for a rank's share of
+  /// it.
   std::optional<Adaptation> adaptation{};
   Cluster cluster;  ///< the nodes that this job has
   /// The whole cluster and what else runs on it; nothing: it is this job's alone.
   std::shared_ptr<const SharedCluster> shared;
-  /// By Cluster::groups: what its costs come from; nothing (or no entry): they are given or
+  /// Sources of the groups' costs, by Cluster::groups; nothing (or no entry): they are given or
   /// computed.
   std::vector<std::optional<CostSource>> cost_sources;
-  /// What one GPU was measured to train, which its computed costs are scaled to.
+  /// Measured training of one GPU, to which its computed costs are scaled.
   std::optional<WholeStep> whole_step;
-  /// What an inline model's times are of; nothing: of whatever the scenario says.
+  /// Conditions that an inline model's times hold for; nothing: whatever the scenario says.
   std::optional<GivenAt> given_at;
   /// Calibrated costs of collectives; nothing: the links alone.
   std::shared_ptr<const CommProfile> comm;
@@ -140,7 +144,7 @@ struct Scenario {
   Optimizer optimizer;
   Train train;
   RunOptions run;
-  /// Of GPUs' memory.
+  /// Allocator of the GPUs' memory.
   AllocatorSettings allocator;
   std::optional<Bytes> cuda_context;  ///< as stated; nothing: cuda_context()
   /// Whose memory; nothing: as the compute profile says (device_of).
@@ -170,18 +174,19 @@ Scenario read_scenario(const std::filesystem::path& file,
 /// The same for a document that is already there.
 Scenario read_scenario(const Document& document);
 
-/// What `memory.device` says, else CPUs where a compute profile was measured without CUDA, else
-/// GPUs.
+/// The device that `memory.device` says, else CPUs where a compute profile was measured without
+/// CUDA, else GPUs.
 TapeDevice device_of(const Scenario& scenario);
 
-/// What a rank computes: the model, or its share of each layer.
+/// The model that a rank computes: `model`, or its share of each layer.
 const Model& computed_model(const Scenario& scenario);
 
 /// The same, where a router with an auxiliary loss chooses experts (natural_imbalance()); nothing
 /// where no rank gets another's tokens, or somebody says how they are spread.
 std::optional<Scenario> with_natural_routing(const Scenario& scenario);
 
-/// What its units compute in: its precision, but for what its strategy changes (computes_in).
+/// The precision that its units compute in: its own, but for what its strategy changes
+/// (computes_in).
 Precision compute_precision(const Scenario& scenario);
 
 /// Samples of the whole training, where its length is said; `per_iteration` as

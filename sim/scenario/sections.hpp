@@ -21,18 +21,18 @@ namespace rehearse::inline scenario {
 CostChoice read_model_section(const Value& value, Framework& framework, Scenario& scenario,
                               ProfileLibrary& library);
 
-/// What the GPUs' costs come from, by the cluster's groups.
+/// Sources of the GPUs' costs, by the cluster's groups.
 std::vector<std::optional<CostSource>> find_cost_sources(const Scenario& scenario,
                                                          const CostChoice& choice,
                                                          ProfileLibrary& library);
 
 /// Takes kUsualFleet where nothing is said of how GPUs differ.
 void take_usual_fleet(Scenario& scenario);
-/// What messages of servers take where nobody says it. Where sockets were measured, so was what
-/// hosts do.
+/// Takes the usual times of servers' messages where nobody says them. Where sockets were measured,
+/// so was what hosts do.
 void take_usual_messages(Scenario& scenario);
-/// What the strategy builds a schedule from, on all of the cluster or a part of it. Both outlive
-/// what comes back.
+/// The job that the strategy builds a schedule from, on all of the cluster or a part of it. Both
+/// arguments outlive what comes back.
 Job job_of(const Scenario& scenario, const Cluster& cluster);
 
 /// `jobs: {nodes: [0, 2], others: [{nodes: [1, 3], model: ..., strategy: ..., optimizer: ...}]}`:
@@ -42,8 +42,8 @@ class JobsSection {
  public:
   /// Leaves the scenario's cluster with this job's nodes.
   JobsSection(const Value& value, Scenario& scenario);
-  /// Once the scenario is read, with where its costs are wanted from; `strategy` is its own
-  /// section.
+  /// Reads the other jobs once the scenario is read, with where its costs are wanted from;
+  /// `strategy` is its own section.
   void read_others(Scenario& scenario, const CostChoice& choice, const Value& strategy,
                    const Framework& framework, ProfileLibrary& library);
 
@@ -59,7 +59,7 @@ class JobsSection {
 
 /// `optimizer: {adamw: {fused: true, state_dtype: bf16}}` of parameters of that precision.
 Optimizer read_optimizer_section(const Value& value, Framework& framework, Precision precision);
-/// What Muon and a step in backward ask of the model and of the strategy.
+/// Checks that the model and the strategy have what Muon and a step in backward ask for.
 void check_optimizer(const Value& value, const Scenario& scenario);
 /// Where the file does not say whether gradients are clipped: as the framework does.
 void apply_clipping(Framework& framework, Scenario& scenario);
@@ -70,7 +70,7 @@ void apply_grad_scaler(Scenario& scenario);
 void check_narrow(const Value& model, const Scenario& scenario);
 /// InputError where weights are kept in 8 bits that none multiply in.
 void check_kept_narrow(const Value& strategy, const Scenario& scenario);
-/// What is 16-bit in a run and what is not, a line each; nothing of fp32 all through.
+/// Lines that say what is 16-bit in a run and what is not, one each; none for fp32 all through.
 std::vector<std::string> numeric_formats(const Scenario& scenario);
 
 /// `train: {samples_per_epoch: 50000, epochs: 10, market: spot}`.
@@ -89,9 +89,9 @@ void read_memory_section(const Value& value, Scenario& scenario);
 /// {units: [layer1.*]} | {layers: 1} | {modules: [core_attn]}` of a model's map. The framework says
 /// what `selective` is.
 void read_checkpointing(Map& map, Framework& framework, Scenario& scenario);
-/// What packed documents need, once the strategy is known.
+/// Checks that packed documents have what they need, once the strategy is known.
 void check_packing(const Value& model, const Scenario& scenario);
-/// What `model.activation_offload` needs, once the strategy is known.
+/// Checks that `model.activation_offload` has what it needs, once the strategy is known.
 void check_activation_offload(const Value& model, const Scenario& scenario);
 /// {layers: N}, once the strategy says which part of the model a rank has.
 void apply_recomputed_layers(Scenario& scenario);
@@ -108,14 +108,14 @@ void read_economy_sections(Map& root, Scenario& scenario);
 /// The nodes that a start waits for.
 int nodes_with_gpus(const Cluster& cluster);
 
-/// What a strategy asks of the cluster, the model's precision and where its costs are wanted from,
-/// checked where the strategy's keys stand.
+/// Checks what a strategy asks of the cluster, the model's precision and where its costs are wanted
+/// from, where the strategy's keys stand.
 void check_strategy_section(const Value& value, const CostChoice& choice, const Scenario& scenario);
 
 /// `micro_batch_size` splits what `model.batch_per_gpu` says of a replica's step.
 void apply_micro_batch_size(const Value& strategy, Scenario& scenario);
-/// What a layout asks of the cluster and of the model, and what each rank has of its layers; once
-/// it is known how many micro-batches there are.
+/// Checks what a layout asks of the cluster and of the model, and applies what each rank has of its
+/// layers; once it is known how many micro-batches there are.
 void apply_layout(const Value& strategy, const Framework& framework, Scenario& scenario);
 
 /// Finds the split of a layout that is to be balanced, once costs are known. `job` has the layout's

@@ -6,15 +6,15 @@
 
 namespace rehearse::inline scenario {
 
-/// What GPUs of one kind differ by where a scenario says nothing: speed_spread for good, and the
-/// coefficient of variation of what one computes from step to step.
+/// Spreads by which GPUs of one kind differ where a scenario says nothing: speed_spread for good,
+/// and the coefficient of variation of what one computes from step to step.
 ///
 /// speed_spread: 8 % on average over applications and clusters (Sinha et al., "Not All GPUs Are
 /// Created Equal", SC22, arXiv:2208.11035), taken as the range of a box plot's whiskers, 5.4
 /// standard deviations. Public scaling agrees: from 2 to 8 V100s of a DGX-1 four networks lose 1.0,
-/// 1.7, 2.5 and 2.0 % under DDP (PyTorch, benchmarks/distributed/ddp/README.md), as spreads of 1.2,
-/// 2.0, 2.9 and 2.4 % do; Llama 3.1 8B on 8 to 128 H100s loses 0.5 % in bf16 and 2.2 % in fp8
-/// (NVIDIA/dgxc-benchmarking v25.04.02), as 0.4 and 1.8 % do.
+/// 1.7, 2.5 and 2.0 % under DDP (PyTorch, benchmarks/distributed/ddp/README.md). Spreads of 1.2,
+/// 2.0, 2.9 and 2.4 % lose as much. Llama 3.1 8B on 8 to 128 H100s loses 0.5 % in bf16 and 2.2 % in
+/// fp8 (NVIDIA/dgxc-benchmarking v25.04.02), as 0.4 and 1.8 % do.
 ///
 /// jitter: steps on one V100 (the same table) are 0 to 0.6 % longer at the 95th percentile than at
 /// the median, 0.3 % in the middle: 1.64 standard deviations.

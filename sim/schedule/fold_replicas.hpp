@@ -7,7 +7,7 @@
 
 namespace rehearse::inline schedule {
 
-/// What a folded schedule has of the whole one before its ranks are chosen.
+/// The part of a whole schedule that a folded one has before its ranks are chosen.
 Schedule without_ranks(const Schedule& schedule);
 
 /// fold() of a layout, along its data parallelism.

@@ -7,8 +7,8 @@
 
 namespace rehearse::inline schedule {
 
-/// What a rank's jitter draws for a training step: a factor on all that it computes in it. `rank`:
-/// its index before folding.
+/// Draw of a rank's jitter for a training step: a factor on all that it computes in it. `rank`: its
+/// index before folding.
 double step_draw(const Schedule& schedule, std::size_t rank, std::uint32_t step);
 
 /// The factor on the compute time of a rank in a training step, counted over all its iterations:
@@ -27,7 +27,7 @@ double compute_variation(const Schedule& schedule);
 /// one it does to all.
 bool steps_alike(const Jitter& jitter);
 
-/// By rank: whether it takes part in an iteration.
+/// Whether each rank takes part in an iteration, by rank.
 std::vector<bool> participants(const Schedule& schedule, std::uint32_t iteration);
 
 }  // namespace rehearse::inline schedule

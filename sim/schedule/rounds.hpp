@@ -7,9 +7,9 @@
 
 namespace rehearse::inline schedule {
 
-/// What a rank computes between two moments at which it waits for all ranks of the job.
+/// Computations of a rank between two moments at which it waits for all ranks of the job.
 struct Round {
-  /// All that it computes in one training step of an iteration, before slowdown and jitter.
+  /// Computations in one training step of an iteration, before slowdown and jitter.
   struct Share {
     std::uint32_t iterations_ago = 0;  ///< 1: of the iteration before the round's
     std::uint32_t step = 0;            ///< Compute::step
@@ -24,8 +24,8 @@ struct Round {
 /// iteration before it, behind that one's last wait.
 struct Rounds {
   std::vector<Round> rounds;
-  /// By operation, where it is a computation with jitter: its round; rounds.size(): round 0 of the
-  /// next iteration.
+  /// Round of each operation that is a computation with jitter, by operation; rounds.size(): round
+  /// 0 of the next iteration.
   std::vector<std::uint32_t> of_op;
 };
 

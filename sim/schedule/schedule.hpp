@@ -65,11 +65,11 @@ struct Await {
   }
 };
 
-/// What an operation is to a parameter server's clock; the trace derives staleness from it, and
+/// Role of an operation to a parameter server's clock. The trace derives staleness from it, and
 /// which gradients are in an update that waits for several (`gather_gradient`).
 enum class UpdateRole : std::uint8_t { none, read_parameters, gather_gradient, apply_update };
 
-/// What an operation is for, for breakdowns and colours.
+/// Purpose of an operation, for breakdowns and colours.
 enum class Phase : std::uint8_t {
   forward,
   backward,
@@ -80,7 +80,7 @@ enum class Phase : std::uint8_t {
   server
 };
 
-/// What an operation does. `none`: its text alone says it.
+/// Action of an operation. `none`: its text alone says it.
 enum class Verb : std::uint8_t {
   none,
   forward,
@@ -133,7 +133,7 @@ struct Op {
   std::vector<Await> awaits{};
   /// Each gets one signal for this iteration when the operation ends.
   std::vector<EventId> signals{};
-  /// What the host takes and gives back as it issues the operation, in order.
+  /// Memory that the host takes and gives back as it issues the operation, in order.
   std::vector<TensorEvent> memory{};
   UpdateRole role = UpdateRole::none;
 
@@ -151,8 +151,8 @@ struct Lane {
   LaneKind kind = LaneKind::compute;
 };
 
-/// What like ranks do in one iteration. `ops` stand in the order in which the host issues them,
-/// which is also the order in which memory is taken and given back. Played from `setup` on, a
+/// Operations of like ranks in one iteration. `ops` stand in the order in which the host issues
+/// them, which is also the order in which memory is taken and given back. Played from `setup` on, a
 /// tensor is held or not, and each iteration after the first ends with those held that it began
 /// with.
 struct Program {
@@ -223,8 +223,9 @@ struct Jitter {
 struct Crowd {
   std::vector<std::uint32_t> nodes{};  ///< by position: its index before folding
   std::size_t ranks_per_node = 0;
-  /// By position, what each of its ranks was before folding; empty: consecutive ranks of the node.
-  /// A layout's positions are replicas of the model, or as many of them as share nodes.
+  /// Indices that each position's ranks had before folding, by position; empty: consecutive ranks
+  /// of the node. A layout's positions are replicas of the model, or as many of them as share
+  /// nodes.
   std::vector<std::uint32_t> ranks{};
   /// RankSpec::slowdown of all ranks, position by position; what kept ranks say themselves counts.
   std::vector<double> slowdowns{};
@@ -243,14 +244,14 @@ struct Schedule {
   /// Replicas of the model that take steps of their own (local SGD): so many equal runs of
   /// consecutive ranks.
   std::size_t replicas = 1;
-  /// Of a server to which workers apply: the gradients of so many first iterations are averaged
-  /// into one update each.
+  /// Number of first iterations whose gradients are averaged into one update each, at a server to
+  /// which workers apply.
   std::uint32_t warmup_rounds = 0;
-  /// In each iteration only so many of the ranks with a GPU, drawn anew, take part: what the others
+  /// Number of ranks with a GPU, drawn anew, that take part in each iteration: what the others
   /// would do takes no time and signals nothing. 0: all do.
   std::uint32_t sampled_ranks = 0;
   Jitter jitter;
-  /// Of a layout: its ranks are numbered by it.
+  /// Mesh of a layout: its ranks are numbered by it.
   std::optional<Mesh> mesh;
   /// A folded schedule's, if it has jitter (factors.hpp).
   std::optional<Crowd> crowd;
@@ -259,8 +260,9 @@ struct Schedule {
   /// flight, and they take no longer for it. Nothing: as the calibrated costs say of each
   /// collective, both ways, and beside transfers no longer.
   std::optional<double> overlap_slowdown;
-  /// Of nothing said above: compute takes longer beside a collective of NCCL by the multiprocessors
-  /// that its channels take, whatever was measured. Beside transfers it takes no longer.
+  /// True if compute takes longer beside a collective of NCCL by the multiprocessors that its
+  /// channels take, whatever was measured. It counts where nothing is said above. Beside transfers
+  /// compute takes no longer.
   bool channels_slow_compute = false;
 
   const Program& program_of(RankId rank) const {

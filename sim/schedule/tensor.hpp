@@ -8,7 +8,7 @@
 
 namespace rehearse::inline schedule {
 
-/// What memory is for.
+/// Purposes of memory.
 enum class MemoryKind {
   parameters,       ///< and buffers
   gradients,        ///< of parameters, FSDP's flat ones among them
@@ -32,7 +32,7 @@ struct Tensor {
   std::uint32_t stream = 0;  ///< whose pool it comes from; 0: the stream that computes
 };
 
-/// What the host does with a tensor.
+/// Action of the host on a tensor.
 struct TensorEvent {
   enum class Action : std::uint8_t {
     take,

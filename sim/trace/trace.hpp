@@ -27,10 +27,10 @@ struct Traffic {
   std::uint64_t flows = 0;
 };
 
-/// What a simulation did.
+/// Record of a simulation.
 struct Trace {
-  /// In order of (rank, start); only of ranks below `recorded_ranks`, except that operations with
-  /// an UpdateRole are kept for all.
+  /// Spans in order of (rank, start); only of ranks below `recorded_ranks`, except that operations
+  /// with an UpdateRole are kept for all.
   std::vector<Span> spans;
   std::size_t recorded_ranks = 0;
   /// When each rank had ended all operations of each iteration: [rank][iteration]. Ranks of an

@@ -52,7 +52,7 @@ struct ValidationCase {
   std::optional<Value> recorded_at;        ///< where the case names the recorded run
 };
 
-/// What a source published and nothing here predicts, and why not.
+/// Results that a source published and nothing here predicts, and why not.
 struct NotPredicted {
   struct Case {
     std::string name, metric;
@@ -85,8 +85,8 @@ struct CaseFile {
 
 /// The choice of cases that are read of a file.
 struct CaseChoice {
-  /// Of a file with recorded runs, every second, third ... case, so that as many are read at most;
-  /// nothing: all.
+  /// Number of cases to read at most of a file with recorded runs: every second, third ... is
+  /// taken; nothing: all.
   std::optional<std::size_t> recorded = {};
   bool takes_long = true;  ///< those of a file that takes long, too
 };
@@ -95,7 +95,7 @@ struct CaseChoice {
 /// place.
 CaseFile read_case_file(const std::filesystem::path& file, const CaseChoice& choice = {});
 
-/// What a set is called: its folder for a cases.yaml, else the file without its ending.
+/// Name of a set: its folder for a cases.yaml, else the file without its ending.
 std::string set_name(const std::filesystem::path& file);
 
 /// The files themselves; of a folder the case files in it, at any depth, in the order of their

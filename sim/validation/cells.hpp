@@ -9,11 +9,11 @@ namespace rehearse::inline validation {
 /// A cell with nothing to say.
 inline const std::string kNothing = "-";
 
-/// With its sign; what rounds to 0 has none but "+".
+/// The value with its sign; what rounds to 0 has none but "+".
 std::string signed_words(double value, int decimals);
 
-/// What people read instead of a report's key: "step time", "peak memory"; the key itself where it
-/// has no such words.
+/// Words that people read instead of a report's key: "step time", "peak memory"; the key itself
+/// where it has no such words.
 std::string metric_words(const std::string& metric);
 
 /// The same of a compared number, and who says so: "accuracy, replay of own log".

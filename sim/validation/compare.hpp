@@ -12,7 +12,7 @@
 
 namespace rehearse::inline validation {
 
-/// What a forecast says of whether a run fails.
+/// Statement of a forecast on whether a run fails.
 struct SaidOdds {
   std::string verdict;  ///< the report's: "converges", "may diverge" or "diverges"
   double failure_probability = 0;
@@ -32,7 +32,7 @@ struct ComparedMetric {
   std::optional<double> mean = {};    ///< of a forecast's accuracy, whose `predicted` is a median
   std::optional<SaidOdds> odds = {};  ///< of a forecast's verdict
   std::optional<double> fits_chance = {};  ///< of whether a step fits: that it does
-  /// Of a forecast's accuracy: of the points of the recorded curve, those that its intervals hold.
+  /// Points of the recorded curve, and those that the intervals of a forecast's accuracy hold.
   std::size_t points = 0, points_inside = 0;
 
   ErrorKind kind() const { return error_kind(metric); }

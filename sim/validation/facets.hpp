@@ -6,7 +6,7 @@
 
 namespace rehearse::inline validation {
 
-/// Those of a report `rehearse.report/1`; what it does not say is empty.
+/// Facets of a report `rehearse.report/1`; what it does not say is empty.
 Facets facets_of(const nlohmann::json& report);
 
 }  // namespace rehearse::inline validation

@@ -8,7 +8,7 @@
 
 namespace rehearse::inline validation {
 
-/// What one replay, or the forecast, says of how a real run ends.
+/// Result that one replay, or the forecast, foretells for the end of a real run.
 struct Foretold {
   std::string by;
   bool failed = false;
@@ -16,7 +16,8 @@ struct Foretold {
   std::optional<double> mean = {};  ///< of a forecast: of the runs that train
   std::optional<SaidOdds> odds = {};
   std::optional<Ends<double>> interval = {};
-  /// Of the recorded curve's points, and those that the intervals about the forecast curve hold.
+  /// Points of the recorded curve, and those of them that the intervals about the forecast curve
+  /// hold.
   std::size_t points = 0, points_inside = 0;
 };
 

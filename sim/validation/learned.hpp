@@ -15,18 +15,19 @@
 
 namespace rehearse::inline validation {
 
-/// What trained again with a real run's stale gradients, or with those of its simulation.
+/// Training repeated with a real run's stale gradients, or with those of its simulation.
 struct RecordedReplay {
   std::string by;  ///< "replay of own log"
   Curve curve;
 };
 
-/// What a real run learned, and what foretells it.
+/// Curve that a real run learned, and what foretells it.
 struct LearnedRun {
   Curve real;
   bool failed = false;  ///< has_failed(real, trained_error())
   std::vector<RecordedReplay> replays;
-  /// Of its simulation, differing by the order of the updates alone; the first is in `replays`.
+  /// Curves of its simulation, differing by the order of the updates alone; the first is in
+  /// `replays`.
   std::vector<Curve> traces;
   std::optional<Curve> fresh;  ///< the same updates, none of them stale: what staleness costs
   /// The runs of one setting differ by their seed alone; the case's name where nothing is said.
@@ -34,7 +35,7 @@ struct LearnedRun {
   std::string forecast_by;                        ///< "forecast from 3 workers"
   std::shared_ptr<const ConvergenceModel> model;  ///< it is computed by this; nothing: none is
 
-  /// What runs like it end with at best, as far as the model knows: see failed_error().
+  /// Error that runs like it end with at best, as far as the model knows: see failed_error().
   double trained_error() const { return model ? model->trained_error : 0; }
 };
 

@@ -13,8 +13,8 @@ struct RankingSummary {
   std::string rivals;
   std::size_t cases = 0;
   double tau = 0;  ///< kendall_tau_b of predicted and measured
-  /// What the case that is predicted to be the best costs over the best one measured: a share of
-  /// its time.
+  /// Cost of the case that is predicted to be the best over the best one measured: a share of its
+  /// time.
   double regret = 0;
   std::string first, best;  ///< these two cases
   /// Pairs of cases that measured more than kClear apart, and those that predictions order alike.
@@ -24,7 +24,7 @@ struct RankingSummary {
 /// Two measured times are told apart where they differ by this: 5 %.
 inline constexpr double kClear = 0.05;
 
-/// In the order of their first case; sets of two rivals and more.
+/// Summaries in the order of their first case; sets of two rivals and more.
 std::vector<RankingSummary> summarize_rankings(const Validation& validation);
 
 /// Kendall's rank correlation with ties (Kendall 1945): (concordant - discordant) pairs over the

@@ -9,7 +9,7 @@
 
 namespace rehearse::inline validation {
 
-/// What a real training run measured: a report `rehearse.step/1` of `rehearse-calibrate step`.
+/// Measurements of a real training run: a report `rehearse.step/1` of `rehearse-calibrate step`.
 struct RecordedRun {
   std::string strategy;  ///< ddp, fsdp, ps-sync, ps-ssp or ps-async
   std::string model, precision;

@@ -110,17 +110,18 @@ struct ErrorBounds {
   std::optional<double> max;        ///< of each relative error
   std::optional<double> staleness;  ///< of each mean staleness's difference, in updates
   std::optional<double> distance;   ///< of each distribution of staleness
-  /// Of each setting's mean error of accuracy, in points; then no verdict may be wrong either.
+  /// Bound on each setting's mean error of accuracy, in points; then no verdict may be wrong
+  /// either.
   std::optional<double> accuracy = {};
 };
 
 /// Cases without a prediction.
 std::size_t failed_cases(const Validation& validation);
 
-/// Those of accuracy alone.
+/// Summaries of accuracy alone.
 std::vector<AccuracySummary> summarize_accuracy(const Validation& validation);
 
-/// Of each set with cases that say so.
+/// Summaries of each set that has cases which say whether they fit.
 std::vector<FitSummary> summarize_fits(const Validation& validation);
 
 /// Rows of all sets by the chance that was said: under 5 %, to 50 %, to 95 %, over it.

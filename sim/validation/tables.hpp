@@ -18,7 +18,7 @@ Table table_of(const ComparedFile& compared, CaseTable form);
 /// Probabilities that memory suffices beside how many runs did fit.
 Table reliability_table(const std::vector<FitBin>& bins);
 
-/// What a summary says, each idea in a table of its own; those that are empty are left out.
+/// Tables of a summary, each idea in a table of its own; those that are empty are left out.
 std::vector<Table> tables_of(const Summary& summary);
 
 }  // namespace rehearse::inline validation

@@ -14,13 +14,13 @@ namespace rehearse::inline base {
 /// How many children run side by side, and what ends them early.
 struct ChildLimits {
   std::size_t jobs = 1;  ///< >= 1
-  /// Of each child; then it is killed and ends with ExitCode::missing.
+  /// Time limit of each child; then it is killed and ends with ExitCode::missing.
   std::optional<Seconds> timeout = {};
-  /// What each child, and each child of its own, may allocate (RLIMIT_DATA); then it is out of
-  /// memory.
+  /// Bytes that each child, and each child of its own, may allocate (RLIMIT_DATA); then it is out
+  /// of memory.
   std::optional<Bytes> memory = {};
-  /// Asked at least five times a second; once it is true, no more children start and those that
-  /// run are killed.
+  /// Function that is asked at least five times a second. Once it is true, no more children start
+  /// and those that run are killed.
   std::function<bool()> stop = nullptr;
 };
 

@@ -5,7 +5,7 @@
 
 namespace rehearse::inline base {
 
-/// What a process ends with; the numbers are part of the interface (README, "Exit codes").
+/// Exit codes of a process; the numbers are part of the interface (README, "Exit codes").
 enum class ExitCode : int {
   success = 0,
   refuted = 1,    ///< a bound that was asked for does not hold; some of a study's points have no

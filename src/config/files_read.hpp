@@ -49,7 +49,7 @@ class FilesKept {
   FilesKept(const FilesKept&) = delete;
   FilesKept& operator=(const FilesKept&) = delete;
 
-  /// As if `text` had been read from `name`; in the place of what was.
+  /// Keeps `text` as if it had been read from `name`; in the place of what was.
   void keep(const std::filesystem::path& name, std::string text);
   /// From now on no other file is there: MissingError.
   void close() { closed_ = true; }
@@ -58,7 +58,7 @@ class FilesKept {
   static FilesKept* current();
   /// True where a text is kept under this name.
   static bool holds(const std::filesystem::path& name);
-  /// What was read so far; nothing where none lives.
+  /// Names of the files read so far; nothing where none lives.
   static std::vector<std::filesystem::path> names();
 
  private:

@@ -27,11 +27,11 @@ class JsonPlace {
 
   JsonPlace(const Json& document, const std::string& file) : value_(&document), file_(&file) {}
 
-  /// Of an object; a key that is missing fails when its value is read.
+  /// The value of a key of an object; a key that is missing fails when its value is read.
   JsonPlace at(const std::string& key) const;
-  /// Of an object; nothing where the key is missing.
+  /// The value of a key of an object; nothing where the key is missing.
   std::optional<JsonPlace> find(const std::string& key) const;
-  /// Nothing for null.
+  /// The value that `read` makes; nothing for null.
   template <class Read>
   auto or_null(const Read& read) const -> std::optional<std::decay_t<decltype(read(*this))>> {
     if (value_ != nullptr && value_->is_null()) return std::nullopt;
@@ -65,17 +65,17 @@ class JsonPlace {
     for (const JsonPlace& one : list()) all.push_back(read(one));
     return all;
   }
-  /// Of a list of two.
+  /// The two ends of a list of two.
   template <class Read>
   auto ends(const Read& read) const {
     const std::vector<JsonPlace> both = list();
     if (both.size() != 2) fail("a list of two", "one of " + std::to_string(both.size()));
     return Ends<std::decay_t<decltype(read(*this))>>{read(both[0]), read(both[1])};
   }
-  /// Of an object, in the document's order.
+  /// The entries of an object, in the document's order.
   std::vector<std::pair<std::string, JsonPlace>> entries() const;
 
-  /// Of the first `count` values of an enumeration that whose to_string() is this text.
+  /// The value, among the first `count` of an enumeration, whose to_string() is this text.
   template <class Enum>
   Enum named(std::size_t count) const {
     return static_cast<Enum>(index_of(text(), names<Enum>(count)));

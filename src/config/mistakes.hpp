@@ -39,9 +39,9 @@ class Mistakes {
   /// The innermost of this thread; null: the first mistake is thrown.
   static Mistakes* current();
 
-  /// Of several at one place, the first counts: the others follow from it.
+  /// Notes a mistake. The first of several at one place counts: the others follow from it.
   void note(const PlacedError& mistake);
-  /// One without a place.
+  /// Notes a mistake without a place.
   void note(const Error& mistake);
   /// Something was read that is not there, as a mistake was noted before.
   void note_stand_in() { ++events_; }
@@ -49,7 +49,7 @@ class Mistakes {
   std::size_t count() const { return all_.size(); }
   /// ExitCode::missing where nothing but missing files was noted, else ExitCode::input.
   ExitCode code() const { return code_; }
-  /// All texts, by their places, and how many there are where there are several.
+  /// Texts of all mistakes, by their places, and how many there are where there are several.
   std::string text() const;
   /// How often anything was noted: as long as it stays, what was read is as the user wrote it.
   std::size_t events() const { return events_; }
@@ -155,8 +155,8 @@ class FirstMistake {
 /// first one's, with a line on the child.
 [[noreturn]] void throw_all_mistakes(const Error& first, const std::function<void()>& read);
 
-/// Reads, and where that finds a mistake, reads once more to find all. What is read within it ends at
-/// its first mistake the first time, so that the second time alone says each.
+/// Reads, and where that finds a mistake, reads once more to find all. What is read within it ends
+/// at its first mistake the first time, so that the second time alone says each.
 template <class Read>
 auto read_with_all_mistakes(Read&& read) -> decltype(read()) {
   if (Mistakes::current() != nullptr || FirstMistake::is_enough()) return read();

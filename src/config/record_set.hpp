@@ -28,7 +28,7 @@ bool is_input_folder(const std::filesystem::path& folder);
 /// folder.
 std::vector<std::filesystem::path> input_files(const std::filesystem::path& folder);
 
-/// What to do about a file that is not there: where its set is, what the set has; else `otherwise`.
+/// Remedy for a file that is not there: where its set is, what the set has; else `otherwise`.
 std::string remedy_for_missing(const std::filesystem::path& file, const std::string& otherwise);
 
 }  // namespace rehearse::inline config

@@ -4,8 +4,8 @@
 
 namespace rehearse::inline config {
 
-/// What other programs, libraries and price lists call it, in small letters. A word may stand here
-/// for several meanings: the first that is known at its place counts.
+/// A word of other programs, libraries and price lists, in small letters, and its meaning here. A
+/// word may stand here for several meanings: the first that is known at its place counts.
 struct Synonym {
   std::string_view word, meant;
 };

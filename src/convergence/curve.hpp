@@ -23,8 +23,8 @@ struct CurvePoint {
   std::optional<double> train_loss{};
   std::optional<double> test_loss{};  ///< mean over the test samples; nothing where not finite
   double test_accuracy = 0;           ///< share of the test samples
-  /// Of the updates until then; nothing at the first point, and where the curve's file has none
-  /// (those written before it was told).
+  /// Staleness of the updates until then; nothing at the first point, and where the curve's file
+  /// has none (those written before it was told).
   std::optional<PastStaleness> staleness{};
 };
 

@@ -16,7 +16,7 @@ struct OuterSgd {
   bool operator==(const OuterSgd&) const = default;
 };
 
-/// What a training run does against stale gradients; by default nothing.
+/// Measures of a training run against stale gradients; by default none.
 struct Mitigation {
   /// Each update's learning rate over its staleness, where that is above 1 (Zhang, Gupta, Lian,
   /// Liu, "Staleness-aware Async-SGD for Distributed Deep Learning", IJCAI 2016).
@@ -34,14 +34,15 @@ struct Mitigation {
   /// Local SGD: steps of its own that a worker takes between two exchanges; what it sends is how
   /// far it came (McMahan et al., "Communication-Efficient Learning", AISTATS 2017).
   std::uint32_t local_steps = 1;
-  /// What is made of how far workers came; nothing: what they send is applied as it is.
+  /// Outer optimizer that handles how far workers came; nothing: what they send is applied as it
+  /// is.
   std::optional<OuterSgd> outer{};
 };
 
-/// What momentum correction makes of SGD's options with `workers`. A delay of M - 1 updates on
-/// average and a momentum m' both make a step an average over past gradients, over M - 1 and
-/// m' / (1 - m') of them; m' is such that together they are m / (1 - m), as without a delay, but at
-/// least 0. The rate keeps rate / (1 - momentum), which is how far a constant gradient leads.
+/// Result of momentum correction for SGD's options with `workers`. A delay of M - 1 updates on
+/// average and a momentum m' both make a step an average over past gradients. These are M - 1 and
+/// m' / (1 - m') gradients; m' is such that together they are m / (1 - m), as without a delay, but
+/// at least 0. The rate keeps rate / (1 - momentum), which is how far a constant gradient leads.
 struct MomentumAndRate {
   double momentum = 0, learning_rate = 0;
 };

@@ -12,7 +12,7 @@ struct PastStaleness {
 class PastStalenessMeter {
  public:
   void add(double staleness);
-  /// Of those so far; one at least.
+  /// Past staleness of those so far; there must be one at least.
   PastStaleness past() const { return {all_.mean(), recent_.mean()}; }
 
  private:

@@ -14,8 +14,8 @@ namespace rehearse::inline convergence {
 struct RunUpdates {
   std::uint32_t workers = 1;
   std::uint64_t warmup = 0;  ///< iterations of each worker that its measurements leave out
-  /// Of which the log shows the effect: bound, backup workers, synchronous warm-up; and the local
-  /// steps between two exchanges, and what an outer optimizer makes of them.
+  /// Mitigation whose effect the log shows: bound, backup workers, synchronous warm-up; and the
+  /// local steps between two exchanges, and what an outer optimizer makes of them.
   Mitigation mitigation;
   UpdateLog updates;
 };

@@ -27,7 +27,7 @@ UpdateLog stalest_of(const std::vector<UpdateLog>& servers);
 /// The log up to the first worker's last update: afterwards the others have less to be stale by.
 UpdateLog while_all_train(const UpdateLog& log);
 
-/// What a run measured: updates of its workers' iterations from `warmup` on, while all train.
+/// Updates that a run measured: those of its workers' iterations from `warmup` on, while all train.
 UpdateLog measured_updates(const UpdateLog& log, std::uint64_t warmup);
 
 /// Staleness of the updates of one log; percentiles by nearest rank.

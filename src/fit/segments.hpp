@@ -26,7 +26,7 @@ struct PointError {
   double error = 0;
 };
 
-/// What a set of relative errors amounts to; all 0 for an empty set.
+/// Summary of a set of relative errors; all 0 for an empty set.
 struct FitErrors {
   double median = 0;
   double p90 = 0;  ///< what nine points of ten stay within (nearest rank)

@@ -13,8 +13,8 @@
 
 namespace rehearse::inline kernels {
 
-/// What a GPU's matrix products take, as fitted by platforms/kernels/fit: a launch and, of the best
-/// tile and split, whole waves of tiles over the multiprocessors beside the operands' bytes.
+/// Time of a GPU's matrix products, as fitted by platforms/kernels/fit. It is a launch and whole
+/// waves of tiles over the multiprocessors, of the best tile and split, beside the operands' bytes.
 struct ProductCurve {
   Seconds launch;
   double share = 0;        ///< of the peak, in large tiles
@@ -58,18 +58,18 @@ struct MeasuredKernels {
   std::optional<double> off;        ///< mean error at shapes that the fit had not seen
   std::vector<Ends<double>> sizes;  ///< from where to where each goes, as size_names orders them
 };
-/// Of products and convolutions rows, columns, inner; of attention tokens and heads (of all
-/// samples); of others the bytes that they read and write.
+/// Names of a kernel's sizes. Products and convolutions have rows, columns, inner; attention has
+/// tokens and heads (of all samples); others have the bytes that they read and write.
 std::vector<std::string> size_names(const std::string& kernels);
-/// By what factor sizes lie beyond those that were measured, the farthest of them; 1: within.
+/// The factor by which sizes lie beyond those that were measured, the farthest of them; 1: within.
 double distance(const MeasuredKernels& measured, const std::vector<double>& sizes);
 
 /// The residual's knots: log2 of rows, columns and inner dimension, every second.
 inline constexpr int kResidualRows = 7, kResidualColumns = 6, kResidualInner = 6;
 inline constexpr std::size_t kResidualKnots = kResidualRows * kResidualColumns * kResidualInner;
 
-/// Of a file that `rehearse calibrate kernels` wrote: what its shares are shares of, whatever a
-/// datasheet says, and what is measured beside curves.
+/// Rates from a file that `rehearse calibrate kernels` wrote: what its shares are shares of,
+/// whatever a datasheet says, and what is measured beside curves.
 struct DeviceKernels {
   bool cpu = false;                   ///< the thread that issues kernels computes them
   FlopsPerSecond fp32, tf32, tensor;  ///< 0: no such format
@@ -91,26 +91,26 @@ struct NormRates {
   std::array<double, 2> channel{};  ///< of one channel, which is one block's; 0: of many blocks
 };
 
-/// What was fitted of kernels on one GPU (platforms/kernels/NAME.yaml).
+/// Curves fitted to kernels on one GPU (platforms/kernels/NAME.yaml).
 struct KernelCurves {
   std::string gpu, date;
   double sms = 0;  ///< streaming multiprocessors
-  /// What frameworks reach of the products of serving benchmarks: clocks under lasting load, other
-  /// libraries.
+  /// Share that products in frameworks reach of those in serving benchmarks: clocks under lasting
+  /// load, other libraries.
   double sustained = 1;
   std::string sustained_source;
-  /// By format: "tensor" (16 bits), "fp8", "tf32", "fp32".
+  /// Curves by format: "tensor" (16 bits), "fp8", "tf32", "fp32".
   std::map<std::string, ProductCurve> products;
   /// Shares beside the forward product's: of the input's gradient and of the weight's.
   double input_gradient = 1, weight_gradient = 1;
-  /// Those of tf32, whose operands Hopper multiplies along rows alone. 0: as of 16 bits.
+  /// The same shares for tf32, whose operands Hopper multiplies along rows alone. 0: as of 16 bits.
   double tf32_input_gradient = 0, tf32_weight_gradient = 0;
   std::vector<double> residual;           ///< ln(time) added to 16-bit products; empty: not known
   std::vector<AttentionCurve> attention;  ///< by width; empty: not known
   /// A convolution on tensor cores beside a product: its share over the product's.
   double convolution = 1, convolution_prologue = 0, convolution_small_tiles = 0;
-  /// Of tf32 its share over the tf32 product's, and the weight's gradient's over that. 0: as of 16
-  /// bits.
+  /// The same for tf32: its share over the tf32 product's, and the weight's gradient's over that.
+  /// 0: as of 16 bits.
   double tf32_convolution = 0, tf32_convolution_weight = 0;
   /// Shares of the memory bandwidth that kernels reach which make each element alone, and those
   /// that reduce rows (norms, softmax, losses); in 16 bits, and in fp32.

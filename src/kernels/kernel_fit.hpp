@@ -40,7 +40,7 @@ struct AttentionFit {
   AttentionPass pass;
   KernelError error;
 };
-/// All of one direction; the tail stays as in `start`.
+/// Fits points that are all of one direction; the tail stays as in `start`.
 AttentionFit fit_attention(const std::vector<AttentionPoint>& points, const KernelDevice& device,
                            const AttentionPass& start, const std::string& family);
 
@@ -48,11 +48,12 @@ struct BandwidthFit {
   double share = 0;  ///< of `bandwidth`
   KernelError error;
 };
-/// Of kernels that take a launch and their bytes: the median share.
+/// Fits kernels that take a launch and their bytes: the median share.
 BandwidthFit fit_memory(const std::vector<MemoryPoint>& points, Seconds launch, double bandwidth,
                         const std::string& family);
 
-/// What a role's product reaches beside the forward one: the median of forecast over measured.
+/// Share that a role's product reaches beside the forward one: the median of forecast over
+/// measured.
 double role_share(const std::vector<ProductPoint>& points, const KernelDevice& device,
                   const ProductCurve& forward);
 

@@ -21,16 +21,17 @@ struct Lora {
   std::vector<std::string> modules_to_save = {};
 };
 
-/// What of a network is trained, and how the rest is kept.
+/// Part of a network that is trained, and how the rest is kept.
 struct Adaptation {
   std::vector<bool> frozen = {};  ///< by Model::units; empty: none
   std::optional<Lora> lora = std::nullopt;
-  /// Of the weights of frozen linear layers but the logits'; each use makes 16 bits of them.
+  /// Storage of the weights of frozen linear layers but the logits'; each use makes 16 bits of
+  /// them.
   StoredAs linear = StoredAs::model;
   /// bitsandbytes before 0.43 saves the inputs of frozen 4-bit products.
   bool keeps_inputs = false;
   bool logits = false;  ///< the logits' weight is one of these, too
-  /// Of all other frozen tensors (PEFT's prepare_model_for_kbit_training makes them fp32).
+  /// Storage of all other frozen tensors (PEFT's prepare_model_for_kbit_training makes them fp32).
   StoredAs others = StoredAs::model;
 };
 
@@ -38,7 +39,8 @@ struct Adaptation {
 /// lm_head; qkv and gate_up where they are one product. Those of experts have no names.
 std::vector<std::string> linear_names(const Model& model);
 
-/// What linear_names() calls a layer that Hugging Face's models call `name`: "q" for "q_proj".
+/// The name that linear_names() has for a layer that Hugging Face's models call `name`: "q" for
+/// "q_proj".
 std::string linear_name(const std::string& name);
 
 /// Freezes and adapts a computed network: its tensors' traits, its layers' adapters and what its
@@ -50,8 +52,8 @@ Model adapt(Model model, const Adaptation& adaptation);
 /// keeps its inputs, and computes its scores and its output once more in backward.
 Model recomputing_attention(Model model);
 
-/// Of adapters that are kept in fp32: FSDP's param_dtype gathers them as what the network computes
-/// in, and nothing is converted for them.
+/// Lets adapters that are kept in fp32 compute in 16 bits: FSDP's param_dtype gathers them as what
+/// the network computes in, and nothing is converted for them.
 void compute_adapters_in_16_bits(Model& model);
 
 /// Blocks' linear layers as torchao's Float8Linear runs them, experts not; in front of compiled().

@@ -70,13 +70,13 @@ Model gpt2_model(const GptSize& size, const ModelShape& shape);
 Model bert_model(const BertSize& size, const ModelShape& shape);
 Model llama_model(const LlamaSize& size, const ModelShape& shape);
 
-/// What an image network takes when the shape does not say.
+/// Values that an image network takes when the shape does not say.
 struct ImageDefaults {
   std::string name;
   std::int64_t side = 224;
   std::int64_t smallest = 32;  ///< the product of its strides
 };
-/// What a transformer takes, and the most tokens that its position table has (0: no table).
+/// Values that a transformer takes, and the most tokens that its position table has (0: no table).
 struct SequenceDefaults {
   std::string name;
   std::int64_t tokens = 1024;

@@ -24,13 +24,13 @@ enum class ExchangeKind : std::uint8_t {
   all_to_all,
   send_recv
 };
-/// Of a pass.
+/// Direction of a pass.
 enum class Direction : std::uint8_t { forward, backward };
 
 /// A place in a pass of a unit. Backward runs a unit's operators from the last to the first.
 struct Cut {
   std::size_t before_operator = 0;  ///< it stands in front of this operator, in forward order
-  /// Of backward: behind the gradient of that operator's input, in front of its weight's.
+  /// In backward: true behind the gradient of that operator's input, in front of its weight's.
   bool between_gradients = false;
 
   bool operator==(const Cut&) const = default;
@@ -38,19 +38,19 @@ struct Cut {
 /// True where a pass comes by `left` before `right`.
 bool comes_before(const Cut& left, const Cut& right, Direction pass);
 
-/// What a unit exchanges with the other ranks of its layout, in one pass.
+/// Data that a unit exchanges with the other ranks of its layout, in one pass.
 struct Exchange {
   ExchangeAxis axis = ExchangeAxis::tensor;
   ExchangeKind kind = ExchangeKind::all_reduce;
-  /// Per sample of the batch, as nccl-tests counts a size: all_reduce the buffer of one rank,
-  /// all_gather the gathered output, reduce_scatter the input of one rank, all_to_all what one rank
-  /// has for all, send_recv the message.
+  /// Elements per sample of the batch, as nccl-tests counts a size. For all_reduce it is the buffer
+  /// of one rank, for all_gather the gathered output, for reduce_scatter the input of one rank. For
+  /// all_to_all it is what one rank has for all, for send_recv the message.
   double elements = 0;
   bool wide = false;  ///< of fp32; else as wide as activations
   Direction pass = Direction::forward;
   /// It begins once what stands before `issued` is done; what stands behind `awaited` waits for it.
   Cut issued, awaited;
-  /// Of those that are issued at one place: it waits for all of earlier turns.
+  /// Turn among exchanges that are issued at one place: it waits for all of earlier turns.
   std::uint8_t turn = 0;
   bool narrow = false;  ///< what a product reads: in 8 bits where that runs in them
 
@@ -58,10 +58,10 @@ struct Exchange {
   bool overlappable() const { return issued != awaited; }
 };
 
-/// By pass, in the order in which they are issued.
+/// Sorts exchanges by pass, in the order in which they are issued.
 void order_exchanges(std::vector<Exchange>& exchanges);
 
-/// What a rank of a tensor-parallel group has of a parameter.
+/// Share of a parameter that a rank of a tensor-parallel group has.
 enum class ParameterShare : std::uint8_t {
   sharded,     ///< a part of its own
   replicated,  ///< the whole, and the whole gradient: all ranks compute the same

@@ -33,8 +33,8 @@ struct Pooling {
   std::int64_t padding = 0;
 };
 
-/// What computes fused attention: what PyTorch's scaled_dot_product_attention picks on a GPU, a
-/// version of the library FlashAttention, its first form in Triton, or cuDNN.
+/// Kernels that compute fused attention: PyTorch's choice for scaled_dot_product_attention on a
+/// GPU, a version of the library FlashAttention, its first form in Triton, or cuDNN.
 enum class AttentionKernel : std::uint8_t { sdpa, flash1, flash2, flash3, triton, cudnn };
 
 struct Attention {
@@ -52,8 +52,8 @@ struct Attention {
   /// Where scores are materialised, they are scaled, masked and put through the softmax by one
   /// kernel (Megatron-LM's fused_kernels).
   bool fused_softmax = false;
-  /// Else their softmax makes fp32 of 16 bits, and 16 bits of what it gives: as Llama's reference
-  /// code and Hugging Face's decoders with RMS norms do.
+  /// Where no such kernel is used, their softmax makes fp32 of 16 bits, and 16 bits of what it
+  /// gives: as Llama's reference code and Hugging Face's decoders with RMS norms do.
   bool wide_softmax = false;
   bool biased = false;        ///< a bias per head and distance is added to the scores
   bool fused = false;         ///< queries, keys and values are one tensor, in any proportion
@@ -171,7 +171,7 @@ enum class NormForm : std::uint8_t {
   written_out  ///< a layer norm of single operators in fp32, no shift (Cohere)
 };
 
-/// What a layer calls of PyTorch's operators, for its memory tape.
+/// PyTorch operators that a layer calls, for its memory tape.
 enum class LayerKind : std::uint8_t {
   linear,
   layer_norm,
@@ -254,8 +254,9 @@ struct Layer {
   bool recomputed = false;    ///< attention: it keeps no more than its inputs until backward
   /// Its operators: those of its unit from `first_operator` on, in front of `end_operator`.
   std::uint32_t first_operator = 0, end_operator = 0;
-  /// What its forward keeps is given back at the unit's end and made again in front of the unit's
-  /// backward (recomputation.hpp); but for these of its products, and what ranks exchanged.
+  /// True if the tensors that its forward keeps are given back at the unit's end and made again in
+  /// front of the unit's backward (recomputation.hpp); but for these of its products, and what
+  /// ranks exchanged.
   bool remade = false;
   std::vector<bool> kept_products = {};
   bool keeps_exchanges = false;

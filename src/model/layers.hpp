@@ -56,7 +56,7 @@ class Layers {
   std::uint32_t parameter(std::int64_t elements, ParameterShare share);
   /// The unit's forward holds the current activation until it returns.
   void hold() { last().layers.back().held = true; }
-  /// What it held until now ends.
+  /// Ends what it held until now.
   void release() { last().layers.back().releases = true; }
   std::vector<Unit> take() { return std::move(units_); }
 
@@ -65,11 +65,11 @@ class Layers {
   /// channels.
   void linear(const std::vector<std::int64_t>& channels, bool bias = true,
               Split split = Split::none);
-  /// What adapters call the outputs of the linear layer that was made last.
+  /// Sets the names that adapters use for the outputs of the linear layer that was made last.
   void name_outputs(const std::vector<std::string>& names) { last().layers.back().names = names; }
   /// Products of the last unit stay in 16 bits, whatever the precision: it is no block.
   void keep_unit_wide();
-  /// Of the linear layer that was made last.
+  /// Sets the loss parts of the linear layer that was made last.
   void set_loss_parts(const LossParts& parts) { last().layers.back().loss_parts = parts; }
   /// A product with a weight that the first unit owns, its first tensor; `bias`: the tensor of this
   /// unit that `parameter` has registered for it.
@@ -131,8 +131,9 @@ class Layers {
   void cross_attention(const Attention& options, const Activation& queries);
   /// A router and its experts.
   void experts(const ExpertGroup& options);
-  /// Of the experts that were made last: operators [first, second) compute beside their dispatch
-  /// and those from `second` on beside their combine, with what they exchange from `exchange` on.
+  /// Lets operators compute beside the experts that were made last: [first, second) beside their
+  /// dispatch, those from `second` on beside their combine, with what they exchange from `exchange`
+  /// on.
   void beside_experts(std::size_t first, std::size_t second, std::size_t exchange);
   std::size_t operators() const { return units_.back().operators.size(); }
   std::size_t exchanges() const { return units_.back().exchanges.size(); }
@@ -151,8 +152,8 @@ class Layers {
   void select(std::int64_t positions);
 
   // Tokens mixed without attention (mixer_layers.cpp).
-  /// Of gated delta net what stands between its products. The activation holds queries, keys,
-  /// values and gates side by side, and then how much each head forgets and writes.
+  /// Adds the part of gated delta net that stands between its products. The activation holds
+  /// queries, keys, values and gates side by side, and then how much each head forgets and writes.
   void delta_net(const LinearAttention& options);
   /// The same of Mamba 2: gates, what is convolved, and each head's step.
   void state_space(const StateSpace& options);
@@ -162,12 +163,12 @@ class Layers {
   void output_gate(const Activation& with_gate);
 
   // Ranks that share a layer (parallel_layers.cpp).
-  /// Of a table whose rows are split: sums the rows that other ranks found, and where `scatter`
-  /// this rank keeps its tokens of them.
+  /// Sums, for a table whose rows are split, the rows that other ranks found. Where `scatter`, this
+  /// rank keeps its tokens of them.
   void sum_rows(bool scatter);
   /// Keeps this rank's tokens of an activation that all ranks have.
   void scatter();
-  /// Of channels that each rank has a part of: gathers all, and keeps `channels` of them.
+  /// Gathers all channels where each rank has a part of them, and keeps `channels` of them.
   void gather_heads(std::int64_t channels);
 
  private:
@@ -193,11 +194,11 @@ class Layers {
   /// `quantizes_input`: it is the first of those on one input.
   void narrow_last_product(bool quantizes_input);
   void fused_attention(const Attention& options);
-  /// Of `tokens` queries: one of `steps` like parts of what they see.
+  /// Adds attention of `tokens` queries: one of `steps` like parts of what they see.
   void flash_attention(const Attention& options, double tokens, std::size_t steps);
   void materialised_attention(const Attention& options);
   void global_mean();
-  /// Of a mixture of experts: logits, softmax, the largest.
+  /// Adds the router of a mixture of experts: logits, softmax, the largest.
   void router(const ExpertGroup& options);
   /// A dropout that is part of another layer.
   void count_dropout();
@@ -205,7 +206,7 @@ class Layers {
   /// value. Its parameters are the `parameters` last ones.
   void record(Layer layer, const Activation& input, std::size_t parameters = 0);
 
-  /// What a rank has of a parameter that is not split: its gradient is a sum where tokens are
+  /// Share that a rank has of a parameter that is not split: its gradient is a sum where tokens are
   /// split.
   ParameterShare whole_share() const {
     return parallel_.splits_tokens() ? ParameterShare::summed : ParameterShare::replicated;

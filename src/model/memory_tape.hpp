@@ -11,7 +11,7 @@ namespace rehearse::inline model {
 /// Whose kernels run: what they take besides their outputs differs.
 enum class TapeDevice : std::uint8_t { cpu, cuda };
 
-/// What a tensor of the tape is to a training step.
+/// Role of a tensor of the tape in a training step.
 enum class TensorRole : std::uint8_t {
   activation,           ///< an output, or what else forward keeps for backward
   activation_gradient,  ///< the loss's derivative by an activation
@@ -26,8 +26,8 @@ struct TapeTensor {
   Bytes size;                   ///< as the kernel asks for it, before the allocator rounds
   std::uint32_t unit = 0;       ///< that takes it
   std::uint32_t parameter = 0;  ///< parameter_gradient, autocast_copy: index into Unit::tensors
-  /// Of forward: it is given back at its unit's end and made again before the unit's backward, or
-  /// kept until then although nothing reads it (recomputation.hpp).
+  /// States of forward's tensors. `remade`: given back at its unit's end and made again before the
+  /// unit's backward. `kept`: kept until then although nothing reads it (recomputation.hpp).
   bool remade = false, kept = false;
 
   bool operator==(const TapeTensor&) const = default;
@@ -46,8 +46,8 @@ struct UnitTape {
   std::vector<TapeEvent> backward;
 };
 
-/// What a chunk of a pipeline is given and hands over: indices into MemoryTape::tensors. Nothing of
-/// the first chunk's input, nor of the last one's output.
+/// Tensors that a chunk of a pipeline is given and hands over: indices into MemoryTape::tensors.
+/// Empty for the first chunk's input and the last one's output.
 struct ChunkTape {
   /// Taken by the first unit's forward, and kept until the chunk's backward is over.
   std::optional<std::uint32_t> received;

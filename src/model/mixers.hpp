@@ -4,10 +4,10 @@
 
 namespace rehearse::inline model {
 
-/// What mixes the tokens of a block.
+/// Mixers of the tokens of a block.
 enum class MixerKind : std::uint8_t { attention, linear_attention, state_space, none };
 
-/// What a block is made of, each part with its norm and its sum.
+/// Parts of a block, each with its norm and its sum.
 struct BlockParts {
   MixerKind mixer = MixerKind::attention;
   bool feed_forward = true;  ///< dense, or of experts

@@ -47,7 +47,7 @@ enum class Precision {
 };
 
 std::string to_string(Precision precision);
-/// Those that a scenario can name.
+/// Precisions that a scenario can name.
 const std::vector<std::string>& precision_names();
 Precision parse_precision(const std::string& name);  ///< throws std::invalid_argument
 
@@ -65,10 +65,10 @@ bool is_narrow(Precision precision);
 Bytes narrow_element(Precision precision);
 /// True where the optimizer keeps an fp32 copy of 16-bit parameters.
 bool has_master_weights(Precision precision);
-/// What the units compute in: master weights are the optimizer's affair alone.
+/// Precision that the units compute in: master weights are the optimizer's affair alone.
 Precision computed_in(Precision precision);
 
-/// What becomes of a parameter tensor in training, and how it is kept.
+/// Storage of a parameter tensor: how it is kept in training.
 enum class StoredAs : std::uint8_t {
   model,  ///< as the precision says
   fp32,
@@ -88,9 +88,9 @@ struct ParameterTrait {
 /// Bytes of one element, scales of 64 elements and of rows of 4,096 included.
 Bytes stored_element(StoredAs storage, Precision precision);
 
-/// What a kernel mostly does; it decides which peak rate bounds it. A `cast` is a conversion
-/// between 16 and 32 bits that only autocast inserts, and a `layout` one between NCHW and NHWC that
-/// cuDNN inserts around a convolution on tensor cores: elsewhere they do not exist.
+/// The main work of a kernel, which decides which peak rate bounds it. A `cast` is a conversion
+/// between 16 and 32 bits that only autocast inserts. A `layout` is one between NCHW and NHWC that
+/// cuDNN inserts around a convolution on tensor cores. Elsewhere they do not exist.
 enum class OperatorKind {
   matmul,
   convolution,
@@ -116,16 +116,17 @@ enum class Float8 : std::uint8_t { none, tensorwise, rowwise };
 struct ProductShape {
   double rows = 0, columns = 0, inner = 0;
   double products = 0;
-  /// Of a convolution: its kernel's positions, and the input's over the output's.
+  /// Kernel positions of a convolution, and its input's positions over its output's.
   double window = 1, stride = 1;
-  /// Of a grouped product: weights that share the rows of a batch evenly; 0: there is one.
+  /// Weights of a grouped product that share the rows of a batch evenly; 0: there is one.
   double weights = 0;
   bool together = false;  ///< one kernel computes a grouped product; else one for each weight
 };
 
-/// What eager modules compute in kernels of their own where fused ones and torch.compile have one,
-/// per sample: elements of four bytes that vectorized kernels move, elements that others write
-/// (broadcast or strided operands), and elements of 16 bits that are made fp32 and back.
+/// Kernels of eager modules where fused ones and torch.compile have one kernel, per sample.
+/// `moved`: elements of four bytes that vectorized kernels move. `written`: elements that others
+/// write (broadcast or strided operands). `converted`: elements of 16 bits that are made fp32 and
+/// back.
 struct EagerKernels {
   double kernels = 0;  ///< 0: the operator is one kernel
   double moved = 0, written = 0, converted = 0;
@@ -141,11 +142,11 @@ bool runs_math_attention(const Attention& attention, Bytes element);
 struct Operator {
   OperatorKind kind = OperatorKind::elementwise;
   bool channels_last = false;  ///< of a convolution, batch norm or max pooling: its memory format
-  /// Of batch norm in eager mode: elements that its kernels norm, and in how many channels.
+  /// Elements that batch norm's kernels norm in eager mode, and the number of their channels.
   double normed = 0, channels = 0;
   double pooled = 0;  ///< of eager max pooling: elements of its windows, all together
-  /// Of a conversion around a convolution of 1 x 1: elements of a plane. Where each begins at every
-  /// 16 bytes, the planes are a product's rows as they are. 0: it is converted.
+  /// Elements of a plane, for a conversion around a convolution of 1 x 1. Where each begins at
+  /// every 16 bytes, the planes are a product's rows as they are. 0: it is converted.
   double plane = 0;
   /// Floating-point operations per sample, a multiply-add counting 2. The built-in architectures
   /// count products alone (matmul, convolution, attention), as printed FLOP counts do; what else
@@ -168,7 +169,7 @@ struct Operator {
   bool always_fp32 = false;
   /// It reduces rows (layer norm, softmax, loss) in one kernel.
   bool by_row = false;
-  /// In place of the elements above, in eager mode.
+  /// Kernels that stand in place of the elements above, in eager mode.
   EagerKernels eager_forward = {}, eager_backward = {};
   /// Kernels of the host's launches alone, each way: no module and no node of autograd stands for
   /// them (counters, random numbers, copies of what is changed in place, sums of gradients, cuDNN's
@@ -188,7 +189,7 @@ struct Operator {
   /// Elements of its input, per sample, that are made narrow first; 0: another product did it.
   double quantized_input = 0;
   Float8 float8 = Float8::none;
-  /// Of a captured model: calls of one kernel in one pass (model/captured). Their time comes from
+  /// Calls of one kernel in one pass, in a captured model (model/captured). Their time comes from
   /// it; of what stands above, the FLOPs are filled in.
   std::shared_ptr<const captured::Kernel> kernel = {};
 
@@ -198,7 +199,8 @@ struct Operator {
   }
 };
 
-/// Of the FLOPs that an operator counts, those of pairs of a query and a key that its masks leave.
+/// Share of an operator's counted FLOPs that belongs to pairs of a query and a key which its masks
+/// leave.
 double seen_share(const Operator& op);
 
 /// A group of layers that is timed, sharded and bucketed together.
@@ -206,30 +208,32 @@ struct Unit {
   std::string name;
   /// Elements of each parameter tensor, in registration order (module.parameters()).
   std::vector<std::int64_t> tensors;
-  /// By `tensors`; empty: all are trained, and kept as the precision says.
+  /// Traits by `tensors`; empty: all are trained, and kept as the precision says.
   std::vector<ParameterTrait> traits = {};
   std::vector<Operator> operators;
-  /// What its eager modules call, in order (of a computed unit).
+  /// Calls of its eager modules, in order (of a computed unit).
   std::vector<Layer> layers = {};
   /// Elements of buffers that are no parameters (batch-norm running statistics), fp32.
   std::int64_t buffer_elements = 0;
   /// Elements that lie idle beside a trained copy (PEFT's modules_to_save).
   std::int64_t kept_copies = 0;
-  /// Of its parameters, those of the experts that a token does not pass.
+  /// Parameters, among its own, of the experts that a token does not pass.
   std::int64_t idle_parameters = 0;
 
-  /// Given instead of computed, for the whole batch (an inline model): they replace the operators.
+  /// Times and bytes that are given instead of computed, for the whole batch (an inline model):
+  /// they replace the operators.
   std::optional<Seconds> forward = std::nullopt;
   std::optional<Seconds> backward = std::nullopt;
   std::optional<Bytes> activation = std::nullopt;
   /// CPU time to launch the unit's kernels, each way.
   Seconds host_launch{0};
 
-  /// Of a rank's share of a model (parallel.hpp), by pass, in the order in which they are issued.
+  /// Exchanges of a rank's share of a model (parallel.hpp), by pass, in the order in which they are
+  /// issued.
   std::vector<Exchange> exchanges = {};
-  /// By tensor; empty where no tensor or expert axis splits the model.
+  /// Shares by tensor; empty where no tensor or expert axis splits the model.
   std::vector<ParameterShare> shares = {};
-  /// Of a captured model: its number in captured::Step::units.
+  /// Number of the unit in captured::Step::units, in a captured model.
   std::uint32_t captured_unit = 0;
 
   std::int64_t parameters() const;
@@ -266,9 +270,10 @@ enum class Compile { none, modules, blocks, whole };
 struct Model {
   std::string name;
   std::vector<Unit> units;
-  /// Of a rank of a pipeline (stages.hpp), ascending; empty: the units are one whole network.
+  /// Chunks of a rank of a pipeline (stages.hpp), ascending; empty: the units are one whole
+  /// network.
   std::vector<Chunk> chunks = {};
-  /// What one sample is: "3x224x224 image", "sequence of 128 tokens".
+  /// Description of one sample: "3x224x224 image", "sequence of 128 tokens".
   std::string sample;
   /// Elements of one input sample.
   double input_elements = 0;
@@ -286,9 +291,9 @@ struct Model {
   std::int64_t layers = 0;  ///< blocks of a transformer; 0 for other networks
   Compile compile = Compile::none;
   Float8 float8 = Float8::none;
-  /// Given instead of computed: the whole optimizer step over all parameters.
+  /// Time of the whole optimizer step over all parameters, given instead of computed.
   std::optional<Seconds> optimizer_time = std::nullopt;
-  /// Of a captured model: what one step takes and gives back; null: layers say it.
+  /// Memory that one step takes and gives back, in a captured model; null: layers say it.
   std::shared_ptr<const captured::Step> captured = {};
 
   /// Whether the unit's modules are one kernel each, at the most.
@@ -297,8 +302,8 @@ struct Model {
   bool is_compiled(std::size_t unit) const;
 
   std::int64_t parameters() const;
-  /// Those that one token's forward pass multiplies or looks up: without the experts that it does
-  /// not pass.
+  /// Parameters that one token's forward pass multiplies or looks up: without the experts that it
+  /// does not pass.
   std::int64_t active_parameters() const;
   std::size_t trained_tensors() const;
   std::int64_t trainable_parameters() const;
@@ -315,8 +320,7 @@ struct Model {
   double seen_flops_per_sample() const;
 };
 
-/// What a built-in architecture can be asked for; zero or empty means the architecture's own
-/// default.
+/// Options of a built-in architecture; zero or empty means the architecture's own default.
 struct ModelShape {
   std::int64_t image = 0;     ///< pixels per side
   std::int64_t sequence = 0;  ///< tokens per sample

@@ -19,7 +19,7 @@ double document_of_a_token(const Documents& documents, double packed);
 /// (Hugging Face's packing with position ids, Megatron-LM's packed sequences): fused attention of
 /// variable lengths. Activations are those of a sample of its own length.
 Model packed(Model model, double document);
-/// What a model was packed with; nothing: it was not.
+/// Document length that a model was packed with; nothing: it was not.
 std::optional<double> packed_document(const Model& model);
 
 }  // namespace rehearse::inline model

@@ -29,7 +29,7 @@ struct KeptProducts {
   int every = 2;  ///< 2: every second product is dropped; 0: none is
 };
 
-/// What of each block is made again in backward, and not kept until then.
+/// Parts of each block that are made again in backward, and not kept until then.
 struct Recomputation {
   std::vector<RecomputedModule> modules = {};
   std::optional<KeptProducts> products = std::nullopt;

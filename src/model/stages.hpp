@@ -22,14 +22,14 @@ Model stage_of(const Model& model, const std::vector<UnitRange>& stages);
 /// Units before which a model can be cut: all that comes before is known by one tensor.
 std::vector<bool> cuts_of(const Model& model);
 
-/// By unit: whether it is one of the first `count` blocks of its part.
+/// Whether each unit is one of the first `count` blocks of its part.
 std::vector<bool> first_blocks(const Model& model, const std::vector<UnitRange>& parts,
                                std::int64_t count);
 
 /// Elements of the weight that the embeddings and the logits share; 0: none.
 std::int64_t shared_weight(const Model& model);
 
-/// What a pipeline's split counts: blocks of a transformer, else all units.
+/// Units that a pipeline's split counts: blocks of a transformer, else all units.
 std::vector<std::size_t> counted_units(const Model& model);
 
 /// The units of so many stages of a pipeline: blocks of a transformer in equal parts, what stands

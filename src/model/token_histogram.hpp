@@ -11,11 +11,11 @@ namespace rehearse::inline model {
 /// Measured tokens of each expert, as counts or shares.
 struct TokenHistogram {
   std::string file;  ///< as it was named
-  /// Of each layer with experts, from the first on, or one for all; as many numbers in each.
+  /// Rows of each layer with experts, from the first on, or one for all; as many numbers in each.
   std::vector<std::vector<double>> rows;
 
   std::size_t experts() const { return rows.front().size(); }
-  /// By row: tokens of the fullest of so many ranks over their mean. Each has as many consecutive
+  /// Tokens of the fullest of so many ranks over their mean, by row. Each has as many consecutive
   /// experts, as Megatron-LM places them (MoELayer's local_expert_indices). `ranks` divides
   /// experts().
   std::vector<double> imbalance(std::size_t ranks) const;

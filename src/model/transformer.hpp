@@ -14,8 +14,8 @@ enum class NormKind : std::uint8_t { layer_norm, rms_norm };
 /// Where a block's norms stand: before each sublayer (GPT-2, Llama), after each sum (BERT), before
 /// each sublayer and after it (Gemma 2), or after each sublayer alone (OLMo 2).
 enum class NormPlace : std::uint8_t { before, after_sum, around, after };
-/// What tells positions apart. `relative`: a bias per bucket of distances and head, which the first
-/// block of each stack owns (T5).
+/// Means that tell positions apart. `relative`: a bias per bucket of distances and head, which the
+/// first block of each stack owns (T5).
 enum class PositionKind : std::uint8_t { none, rope, learned, alibi, relative };
 /// The function between the products of a feed-forward layer. `gelu_new` is GELU's tanh form
 /// written out operator by operator, as GPT-2 has it; `gelu_fast` the same in other operators.
@@ -23,7 +23,7 @@ enum class ActivationKind : std::uint8_t { gelu, gelu_new, gelu_fast, relu, relu
 /// Norms of queries and keys: none, of each head, of all heads at once (OLMo 2), or of each head
 /// that is rotated, without weights (Llama 4).
 enum class HeadNorm : std::uint8_t { none, each_head, all_heads, rotated_heads };
-/// What stands after the blocks.
+/// Layers that stand after the blocks.
 enum class HeadKind : std::uint8_t {
   causal,   ///< each position's logits of the next token
   masked,   ///< BERT's: a dense layer, GELU, a norm, logits with a bias; all positions
@@ -120,7 +120,7 @@ struct TransformerShape {
   std::optional<LatentAttention> latent = std::nullopt;
   bool attention_gate =
       false;  ///< the sigmoid of a product scales what attention gives (Qwen3-Next)
-  /// What blocks are made of, over and over; empty: attention and a feed-forward layer each.
+  /// Parts that blocks are made of, over and over; empty: attention and a feed-forward layer each.
   std::vector<BlockParts> parts = {};
   std::optional<LinearAttention> linear = std::nullopt;
   std::optional<StateSpace> state_space = std::nullopt;
@@ -179,8 +179,8 @@ std::string eager_because(const TransformerShape& transformer, const ModelShape&
 /// Whether attention is one kernel.
 bool fuses_attention(const TransformerShape& transformer, const ModelShape& shape);
 
-/// What contradicts itself in a shape: heads that groups of keys do not divide, more active experts
-/// than there are. Empty if nothing does.
+/// A contradiction within a shape: heads that groups of keys do not divide, more active experts
+/// than there are. Empty if there is none.
 std::string contradiction(const TransformerShape& transformer);
 
 }  // namespace rehearse::inline model

@@ -6,7 +6,7 @@
 
 namespace rehearse::inline profile {
 
-/// What a row of nccl-tests says of its collective without naming it.
+/// Values of a row of nccl-tests, which tell its collective without naming it.
 struct UnnamedRow {
   double algbw = 0, busbw = 0;  ///< GB/s
   std::string operation;        ///< its redop: "sum", or "none"

@@ -24,7 +24,7 @@ inline constexpr std::array kCollectiveKinds = {
     CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
     CollectiveKind::broadcast,  CollectiveKind::send_recv,  CollectiveKind::reduce,
     CollectiveKind::all_to_all};
-/// Those that rehearse-calibrate measures.
+/// Collectives that rehearse-calibrate measures.
 inline constexpr std::array kCalibratedKinds = {
     CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
     CollectiveKind::broadcast, CollectiveKind::send_recv};
@@ -49,7 +49,7 @@ inline std::string to_string(CollectiveKind kind) {
   return "?";
 }
 
-/// Of all of them.
+/// Names of all collectives.
 inline std::vector<std::string> collective_names() {
   std::vector<std::string> names;
   names.reserve(kCollectiveKinds.size());

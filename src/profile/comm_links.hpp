@@ -15,10 +15,10 @@ inline constexpr Seconds kNvLinkLatency{0.6e-6};
 inline constexpr Seconds kPcieLatency{1e-6};
 /// PCIe 4.0 x16 carries 31.5 GB/s and gives about 24 GB/s to copies (CUDA's bandwidthTest).
 inline constexpr BytesPerSecond kPcieBandwidth{24e9};
-/// What a node's host passes on of copies between GPUs without peer access, all of them together.
-/// Rings of NCCL over such cards reach a busbw of 5 to 7 GB/s at 4 ranks and 1.3 to 2.6 at 8
-/// (nccl-tests on A100 and V100 over SYS, 2080 Ti, Titan RTX, 3090, L40S): 21 GB/s by their number,
-/// on hosts of PCIe 3.0 and 4.0.
+/// Rate at which a node's host passes on copies between GPUs without peer access, all of them
+/// together. Rings of NCCL over such cards reach a busbw of 5 to 7 GB/s at 4 ranks and 1.3 to 2.6
+/// at 8 (nccl-tests on A100 and V100 over SYS, 2080 Ti, Titan RTX, 3090, L40S). By their number
+/// that is 21 GB/s, on hosts of PCIe 3.0 and 4.0.
 inline constexpr BytesPerSecond kStagedRate{21e9};
 /// Hosts of PCIe 5.0 and DDR5 pass on ten times as much: 28 GB/s of busbw with 8 cards on two Xeon
 /// 8480+ (NVIDIA/nccl issue 1639), 0.73 of what their 16 channels write and read (307 GB/s each).
@@ -29,7 +29,7 @@ inline constexpr Seconds kRdmaLatency{5e-6};
 /// TCP between machines of one zone of a cloud: about 50 us both ways.
 inline constexpr Seconds kTcpLatency{25e-6};
 
-/// What carries bytes from NIC to NIC, and what it leaves of the NIC's rate.
+/// Transport that carries bytes from NIC to NIC, and what it leaves of the NIC's rate.
 struct NicTransport {
   enum class Kind { rdma, tcp };
   Kind kind = Kind::rdma;
@@ -41,10 +41,10 @@ struct NicTransport {
   BytesPerSecond socket_rate{std::numeric_limits<double>::infinity()};  ///< of one of them
   /// The most that a host's TCP gets through for one NIC, over however many sockets.
   BytesPerSecond host_rate{std::numeric_limits<double>::infinity()};
-  /// What each step of a collective between nodes takes beside the NIC's latency: NCCL's proxy
+  /// Time that each step of a collective between nodes takes beside the NIC's latency: NCCL's proxy
   /// thread, and over TCP the copies and system calls.
   Seconds per_message{0};
-  /// What a step of NCCL's Simple protocol takes beside that: a chunk that a proxy copies or
+  /// Time that a step of NCCL's Simple protocol takes beside that: a chunk that a proxy copies or
   /// stages.
   Seconds per_chunk{0};
   bool low_latency = true;  ///< false: its plugin refuses NCCL's LL and LL128
@@ -99,8 +99,8 @@ struct CommLinks {
 CommLinks read_comm_links(const Value& value);
 /// `{nvlink: 300GBps, ...}`, which read_comm_links reads back.
 std::string to_yaml(const CommLinks& links);
-/// What is unlike, in words ("nic 50.0 GB/s, measured at 12.5 GB/s"), of the links `inside` a node
-/// and of those `between` nodes; empty where nothing is.
+/// Differences in words ("nic 50.0 GB/s, measured at 12.5 GB/s"), of the links `inside` a node and
+/// of those `between` nodes; empty where nothing differs.
 std::string differences(const CommLinks& here, const CommLinks& measured, bool inside,
                         bool between);
 

@@ -17,7 +17,7 @@ struct CommPoint {
   Seconds time;
 };
 
-/// What one file of measurements says.
+/// Contents of one file of measurements.
 struct CommPoints {
   std::string file;
   std::string hardware;  ///< as the file names it; empty if it does not

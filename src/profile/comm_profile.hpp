@@ -41,8 +41,8 @@ struct CommCurve {
   double residual_max = 0;
   double held_out_median = 0;  ///< relative error on points left out of the fit (every other one)
   double held_out_max = 0;
-  /// What 90 % of the points below kLargeMessage stay within, left out or fitted, whichever is
-  /// worse; then those of kLargeMessage and more. 0 where nothing could be left out.
+  /// Error that 90 % of the points below kLargeMessage stay within, left out or fitted, whichever
+  /// is worse; then that of kLargeMessage and more. 0 where nothing could be left out.
   double error_p90_small = 0;
   double error_p90_large = 0;
 
@@ -54,8 +54,8 @@ struct CommCurve {
   double uncertainty(Bytes size) const;
 };
 
-/// What a collective and computation on the same ranks do to each other while both run: how many
-/// times longer each takes, 1 being no effect.
+/// Slowdown of a collective and computation on the same ranks while both run: how many times longer
+/// each takes, 1 being no effect.
 struct CommOverlap {
   CollectiveKind kind = CollectiveKind::all_reduce;
   Bytes size;                   ///< of the collective, as nccl-tests counts it
@@ -82,16 +82,16 @@ struct Transport {
   Seconds per_message;       ///< work of one core for each segment, sender's and receiver's
   BytesPerSecond host_rate;  ///< at which that core copies and adds up; 0: at once
   Seconds slice{0};          ///< that a thread computes before another on its core takes its turn
-  /// What a connection may have in its port's queue, behind which the next one's wait: Linux lets
-  /// its own pace's worth of a millisecond there (tcp_small_queue_check). In training between hosts
-  /// at 155 Mbit/s that pace is 1.3 to 2.2 Gbit/s (`ss -ti`, medians of three connections). No more
-  /// than the receiver's window.
+  /// Bytes that a connection may have in its port's queue, behind which the next one's wait: Linux
+  /// lets its own pace's worth of a millisecond there (tcp_small_queue_check). In training between
+  /// hosts at 155 Mbit/s that pace is 1.3 to 2.2 Gbit/s (`ss -ti`, medians of three connections).
+  /// No more than the receiver's window.
   Bytes queued{200e3};
   BytesPerSecond measured_at;  ///< the links' rate; another one is outside the calibration
   /// Relative half-widths of the 90 % intervals of the link's efficiency, and of what hosts take.
   double efficiency_error = 0, host_error = 0;
 
-  /// What one segment of `size` asks of a core.
+  /// Time that one segment of `size` asks of a core.
   Seconds host_work(Bytes size) const;
   /// The same somewhere in its intervals: -1 and 1 are their ends, the fast one and the slow one.
   Transport shifted(double shift) const;
@@ -108,9 +108,9 @@ struct CommProfile {
   std::string source;
   std::vector<CommCurve> curves;
   std::vector<CommOverlap> overlap{};  ///< empty: not measured
-  /// Between nodes it is taken and the curves are not.
+  /// Transport that is taken between nodes, where the curves are not.
   std::optional<Transport> transport{};
-  /// What the curves were measured on; nothing: the file does not say.
+  /// Links that the curves were measured on; nothing: the file does not say.
   std::optional<CommLinks> links{};
   /// The links are the cluster's, as the file says nothing; never in a file.
   bool links_assumed = false;

@@ -11,7 +11,7 @@
 
 namespace rehearse::inline profile {
 
-/// What a profile was measured with. What does not apply is "none".
+/// Device and versions that a profile was measured with. A field that does not apply is "none".
 struct ProfileOrigin {
   std::string device;
   std::string driver = "none";
@@ -36,7 +36,7 @@ struct DeviceRates {
   bool operator==(const DeviceRates&) const = default;
 };
 
-/// What a unit is, whatever the batch.
+/// Name, tensors and buffers of a unit, the same at every batch.
 struct ProfiledUnit {
   std::string name;
   std::vector<std::int64_t> tensors;  ///< elements of each parameter tensor, in registration order
@@ -128,7 +128,7 @@ struct ComputeProfile {
   bool operator==(const ComputeProfile&) const = default;
 };
 
-/// What a file of one says that it is, beside `kind: compute`.
+/// Schema that a file of one states, beside `kind: compute`.
 inline constexpr const char* kProfileSchema = "rehearse.profile/1";
 
 /// Reads a profile. InputError where it is not one.

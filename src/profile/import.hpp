@@ -12,7 +12,7 @@
 
 namespace rehearse::inline profile {
 
-/// What a profile says of itself.
+/// Identity that a profile states.
 struct ProfileIdentity {
   std::string name;
   std::string hardware;

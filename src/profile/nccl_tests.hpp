@@ -8,7 +8,7 @@
 
 namespace rehearse::inline profile {
 
-/// What a log leaves out, and which of its two times to take.
+/// Facts that a log leaves out, and which of its two times to take.
 struct NcclTestsOptions {
   std::optional<CollectiveKind> collective = {};  ///< where the log does not name its program
   std::optional<int> ranks = {};                  ///< where the log has no `# Rank` lines

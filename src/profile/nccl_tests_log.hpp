@@ -7,7 +7,7 @@
 
 namespace rehearse::inline profile {
 
-/// What nccl-tests printed, with whatever else stands in the log.
+/// Points that nccl-tests printed, read from a log with whatever else stands in it.
 CommPoints read_nccl_tests_log(std::shared_ptr<const TextSource> source,
                                const NcclTestsOptions& options);
 

@@ -13,7 +13,7 @@ struct TransportPoint {
   Seconds host;  ///< processor time of one rank's process during it
 };
 
-/// What the back end decides and no measurement tells.
+/// Settings that the back end decides and no measurement tells.
 struct TransportRules {
   int segments = 2;  ///< of a ring's chunk, at least
   Bytes largest_segment;
@@ -31,11 +31,11 @@ inline constexpr TransportRules kGlooRules{2, Bytes(1024.0 * 1024.0), 2};
 /// (g-1) max(h, u) where w+h+u >= g max(h, u), else 2(n-1) g max(h, u) + w + min(h, u).
 Seconds uncontended(const Transport& transport, Bytes size, int ranks, BytesPerSecond rate);
 
-/// What the points say of the transport: the efficiency by those of kLargeMessage and more, the
-/// host's work by its processor time (least squares of relative errors), the wake-up by what is
-/// left of the time of the smallest; their errors are what 90 % of the points of kLargeMessage and
-/// more, and of the others, stay within of uncontended(). std::invalid_argument for less
-/// than 2 ranks, no point of 64 KiB or less or none of kLargeMessage or more.
+/// Transport that the points show. Points of kLargeMessage and more give its efficiency, and their
+/// processor time gives the host's work (least squares of relative errors). What is left of the
+/// time of the smallest gives the wake-up. The errors are what 90 % of the points of kLargeMessage
+/// and more, and of the others, stay within of uncontended(). std::invalid_argument for less than 2
+/// ranks, no point of 64 KiB or less or none of kLargeMessage or more.
 Transport fit_transport(const std::vector<TransportPoint>& points, int ranks, BytesPerSecond rate,
                         const TransportRules& rules);
 

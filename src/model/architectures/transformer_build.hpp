@@ -26,7 +26,7 @@ struct TransformerBuild {
 
 void append_norm(TransformerBuild& b);
 void append_attention(TransformerBuild& b, std::int64_t block);
-/// Of the decoder: to what the encoder has made.
+/// Appends the decoder's attention to what the encoder has made.
 void append_cross_attention(TransformerBuild& b, const Activation& encoded);
 void append_feed_forward(TransformerBuild& b, std::int64_t block);
 void append_block(TransformerBuild& b, std::int64_t block);
@@ -52,7 +52,7 @@ void append_state_space(TransformerBuild& b);
 // transformer_ends.cpp
 
 void append_token_embeddings(TransformerBuild& b);
-/// What each further token's module leaves for its logits.
+/// Appends the modules of further tokens, and returns what each leaves for its logits.
 std::vector<Activation> append_predictions(TransformerBuild& b);
 void append_head(TransformerBuild& b);
 /// The logits of further tokens: the same weight.

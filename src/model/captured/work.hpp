@@ -16,8 +16,8 @@ struct Product {
   double flops() const { return 2 * rows * columns * inner * products * times; }
 };
 
-/// What one call of a kernel amounts to at one batch: products, or an operator of the simulator's
-/// own kinds, whose numbers are of the whole batch.
+/// Work of one call of a kernel at one batch: products, or an operator of the simulator's own
+/// kinds, whose numbers are of the whole batch.
 struct Work {
   OperatorKind kind = OperatorKind::elementwise;
   std::vector<Product> products{};

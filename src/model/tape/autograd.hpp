@@ -105,7 +105,7 @@ class Recorder {
   bool on_cpu() const { return options_.device == TapeDevice::cpu; }
   bool autocast() const { return is_autocast(options_.precision); }
   Precision precision() const { return options_.precision; }
-  /// What so many elements take where linear layers of blocks multiply: an integer.
+  /// Bytes that so many elements take where linear layers of blocks multiply: an integer.
   std::int64_t narrow_bytes(std::int64_t elements) const {
     return static_cast<std::int64_t>(static_cast<double>(elements) *
                                      narrow_element(options_.precision).value());
@@ -113,9 +113,9 @@ class Recorder {
   Float8 float8() const { return model_.float8; }
   /// Whether modules of the unit that runs are one kernel each, and save what those need.
   bool compiled() const { return model_.is_fused(unit_); }
-  /// Of parameters and the batch.
+  /// Type of parameters and the batch.
   Type parameter_type() const;
-  /// What becomes of a parameter.
+  /// Trait of a parameter: whether it is trained, and how it is kept.
   ParameterTrait trait(std::uint32_t unit, std::uint32_t parameter) const {
     check(unit < model_.units.size(), "a parameter of a unit that is not there");
     const Unit& owner = model_.units[unit];
@@ -136,14 +136,14 @@ class Recorder {
 
   /// From here on forward's tensors are made again in backward, or are not.
   bool remakes(bool remade) { return std::exchange(remakes_, remade); }
-  /// Of one that would be made again: it is kept instead.
+  /// Keeps a tensor that would otherwise be made again.
   void keep(const Tensor& tensor) {
     if (!remakes_ || !tensor.storage) return;
     TapeTensor& own = tape_.tensors[tensor.storage->tensor()];
     own.remade = false;
     own.kept = true;
   }
-  /// Of what a layer reads whose tensors are made again: it stays, unless it is made again, too.
+  /// Keeps an input of a layer whose tensors are made again, unless it is made again, too.
   void keep_input(const Tensor& tensor) {
     if (!tensor.storage) return;
     TapeTensor& own = tape_.tensors[tensor.storage->tensor()];
@@ -156,14 +156,14 @@ class Recorder {
   void end_unit(const Tensor& output);
   /// The 16-bit copy of a parameter that autocast's cache holds until forward ends.
   Tensor& cached_copy(std::uint32_t unit, std::uint32_t parameter);
-  /// What the cache holds, where it has memory of its own, is one of autocast's copies.
+  /// Marks what the cache holds, where it has memory of its own, as one of autocast's copies.
   void mark_autocast_copy(const Tensor& tensor) {
     if (tensor.storage) tape_.tensors[tensor.storage->tensor()].role = TensorRole::autocast_copy;
   }
   /// Forward is over: autocast forgets its copies.
   void end_forward();
-  /// What torch.utils.checkpoint runs: forward saves the inputs alone, and backward runs it again
-  /// before its own backward.
+  /// Function that torch.utils.checkpoint runs: forward saves the inputs alone, and backward runs
+  /// it again before its own backward.
   using Function = std::function<Tensors(const Tensors&)>;
   Tensors checkpoint(const Tensors& inputs, const Function& function);
   /// Backward from a scalar.

@@ -20,7 +20,7 @@ Tensor product_parameter(Recorder& recorder, const Parameter& which);
 
 /// tensor.to(type): itself if it has it.
 Tensor to(Recorder& recorder, const Tensor& input, Type type);
-/// What autocast gives an operator that runs in 16 bits, or on CUDA in fp32.
+/// The input as autocast gives it to an operator that runs in 16 bits, or on CUDA in fp32.
 Tensor lower(Recorder& recorder, const Tensor& input);
 Tensor widen_on_cuda(Recorder& recorder, const Tensor& input);
 
@@ -41,7 +41,7 @@ Tensor dropout(Recorder& recorder, const Tensor& input);
 Tensor widened(Recorder& recorder, const Tensor& side, Type type);
 Tensor add(Recorder& recorder, const Tensor& left, const Tensor& right);
 Tensor add_in_place(Recorder& recorder, const Tensor& left, const Tensor& right);
-/// With broadcasting.
+/// Product of two tensors, with broadcasting.
 Tensor multiply(Recorder& recorder, const Tensor& left, const Tensor& right);
 /// The same for a right side of which only a view of no gradient is read: `elements` come out.
 Tensor multiply(Recorder& recorder, const Tensor& left, const Tensor& right, std::int64_t elements);
@@ -83,7 +83,7 @@ struct LinearOptions {
   bool float8 = false;  ///< torchao's: its sides are made narrow for each product
 };
 Tensor linear(Recorder& recorder, const Tensor& input, const LinearOptions& options);
-/// What a collective makes of a tensor, out of place: `elements`, and the other way in backward.
+/// Result of a collective on a tensor, out of place: `elements`, and the other way in backward.
 Tensor exchanged(Recorder& recorder, const Tensor& input, std::int64_t elements);
 
 /// LoRA's two products, each a linear layer without a bias.
@@ -93,7 +93,7 @@ struct AdapterOptions {
   bool quantized = false;   ///< the weight beside them
   std::int64_t padded = 0;  ///< elements of the whole output, where `up` makes a part; 0: all
 };
-/// What the adapted layer gives: what its weight made of `input`, and the adapter's share.
+/// Output of the adapted layer: what its weight made of `input`, and the adapter's share.
 Tensor adapted(Recorder& recorder, Tensor result, const Tensor& input,
                const AdapterOptions& options);
 

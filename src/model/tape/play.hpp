@@ -22,7 +22,8 @@ class Player {
   void play_whole();
   void play_chunk(const Chunk& chunk);
   Tensor batch() const;
-  /// As large as what made it, in this chunk or in another, and of the type of activations there.
+  /// A chunk's input, as large as what made it, in this chunk or in another, and of the type of
+  /// activations there.
   Tensor entering(const Chunk& chunk);
   Tensor total_loss();
   void play_unit(std::uint32_t unit);
@@ -31,9 +32,9 @@ class Player {
   bool joins_loss(const Layer& layer) const;
   Tensor loss(const Layer& layer);
   Tensor loss_of_piece(const Layer& layer, Tensor& piece, std::int64_t positions);
-  /// Converted and held; what it was made of goes.
+  /// The output, converted and held; what it was made of goes.
   Tensor as_output(Tensor& logits);
-  /// Of `positions` of the batch.
+  /// Outputs of linear layers for `positions` of the batch.
   Value linears(const Layer& layer, const Tensor& x, std::int64_t positions);
   Tensor parted_loss(const Layer& layer);
   Tensor fused_loss(const Layer& product, const Tensor& x);
