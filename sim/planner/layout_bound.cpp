@@ -51,16 +51,15 @@ Seconds pass_time(const Unit& unit, const PassSegments& parts, Seconds whole, do
 
 class LayoutTimes {
  public:
-  LayoutTimes(const Scenario& scenario, const Layout& layout, const Mesh& mesh)
+  LayoutTimes(const Scenario& scenario, const Mesh& mesh)
       : scenario_(scenario),
-        layout_(layout),
         mesh_(mesh),
         model_(computed_model(scenario)),
         costs_(group_costs(scenario).front()),
-        order_(order_of(layout)) {
+        order_(order_of(*scenario.strategy.layout)) {
     std::string why_not;
     ranges_ = split_into_stages(model_, static_cast<std::size_t>(order_.stage_count()),
-                                layout.split, why_not);
+                                scenario.strategy.layout->split, why_not);
     check(why_not.empty(), "a layout that was read can be split");
   }
 
@@ -95,7 +94,7 @@ class LayoutTimes {
     const bool travels =
         scenario_.comm && scenario_.comm->travels(mesh_.ranks(), scenario_.cluster.node_count());
     const bool beside = std::ranges::any_of(order_.order, [&](const auto& actions) {
-      return std::ranges::count(beside_next(layout_, actions), true) > 0;
+      return std::ranges::count(beside_next(scenario_.strategy, actions), true) > 0;
     });
     return scenario_.run.fidelity != FidelityChoice::hop && !travels && !beside;
   }
@@ -197,12 +196,12 @@ class LayoutTimes {
   /// Elements of what each rank keeps the states of are shared by `shards`.
   Bytes memory_of(int rank, const std::vector<Bytes>& kept) const {
     const auto at = static_cast<std::size_t>(rank);
-    const bool sharded = fsdp_in(layout_) != nullptr;
+    const bool sharded = fsdp_in(scenario_.strategy) != nullptr;
     const auto replicas = static_cast<double>(mesh_.data) * mesh_.context;
     // Experts are sharded among those that have the same ones, who may be more.
     const int of_experts = expert_mesh(mesh_).degree(MeshAxis::data);
     const double most = std::max(replicas, static_cast<double>(of_experts));
-    const double shards = sharded || zero_in(layout_) != nullptr ? most : 1;
+    const double shards = sharded || zero_in(scenario_.strategy) != nullptr ? most : 1;
     Bytes parameters(0), states(0);
     std::vector<Bytes> chunks;  // what a micro-batch keeps in each
     for (std::size_t chunk = 0; chunk < order_.stages[at].size(); ++chunk) {
@@ -224,7 +223,7 @@ class LayoutTimes {
 
   /// Whole gradients at some time; DeepSpeed's may go into buckets as they are made.
   bool keeps_gradients() const {
-    const Zero1* const zero = zero_in(layout_);
+    const Zero1* const zero = zero_in(scenario_.strategy);
     if (zero == nullptr || !zero->deepspeed) return true;
     return !zero->deepspeed->partitions_gradients && !zero->deepspeed->overlap_comm;
   }
@@ -249,7 +248,6 @@ class LayoutTimes {
   }
 
   const Scenario& scenario_;
-  const Layout& layout_;
   const Mesh& mesh_;
   const Model& model_;
   const StepCosts costs_;
@@ -260,12 +258,12 @@ class LayoutTimes {
 }  // namespace
 
 std::optional<LayoutBound> layout_bound(const Scenario& scenario) {
-  const auto* layout = own_layout_in(scenario.strategy);
-  if (layout == nullptr || scenario.cluster.groups.size() != 1 || scenario.whole_step)
+  if (!is_one_layout(scenario.strategy) || scenario.cluster.groups.size() != 1 ||
+      scenario.whole_step)
     return std::nullopt;
-  const auto mesh = mesh_on(*layout, scenario.cluster.gpu_count());
+  const auto mesh = mesh_on(*scenario.strategy.layout, scenario.cluster.gpu_count());
   check(mesh.has_value(), "a layout that was read suits its cluster");
-  LayoutTimes times(scenario, *layout, *mesh);
+  LayoutTimes times(scenario, *mesh);
   return LayoutBound{.step = times.step(), .memory = times.memory()};
 }
 

@@ -25,9 +25,10 @@ constexpr int kRounds = 3;
 /// The same layout over fewer micro-batches: what it holds in them it holds of more, too.
 Scenario shortened(const Scenario& scenario) {
   Scenario other = scenario;
-  auto* layout = own_layout_in(other.strategy);
-  if (layout == nullptr || layout->order) return other;
-  layout->micro_batches = std::min(layout->micro_batches, kRounds * layout->mesh.pipeline);
+  if (!is_one_layout(other.strategy)) return other;
+  Layout& layout = *other.strategy.layout;
+  if (!layout.order)
+    layout.micro_batches = std::min(layout.micro_batches, kRounds * layout.mesh.pipeline);
   return other;
 }
 

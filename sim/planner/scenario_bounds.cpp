@@ -158,13 +158,14 @@ void add_layout_figures(const Scenario& scenario, Bound& bound) {
   const auto exact = [&](Metric metric, double value) {
     bound.best[metric] = {value, value, value};
   };
-  const auto* layout = own_layout_in(scenario.strategy);
-  if (layout == nullptr) return add_figures(scenario, bound);  // degrees of 1 are as none
+  if (!is_one_layout(scenario.strategy))
+    return add_figures(scenario, bound);  // degrees of 1 are as none
+  const Layout& layout = *scenario.strategy.layout;
   const std::size_t gpus = scenario.cluster.gpu_count();
-  const double replicas = mesh_on(*layout, gpus)->data;
+  const double replicas = mesh_on(layout, gpus)->data;
   exact(Metric::gpus, static_cast<double>(gpus));
   exact(Metric::global_batch,
-        replicas * layout->micro_batches * static_cast<double>(scenario.batch_per_gpu));
+        replicas * layout.micro_batches * static_cast<double>(scenario.batch_per_gpu));
   bound.machine = scenario.cluster.name;
   bound.node_price = node_price(scenario);
   add_unknown(scenario, bound);

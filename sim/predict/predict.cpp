@@ -246,11 +246,11 @@ bool fold_servers(const Scenario& scenario, Machine& machine) {
   if (server == nullptr || machine.others || !scenario.run.stragglers.empty()) return false;
   const FidelityChoice choice = scenario.run.fidelity;
   const std::size_t pairs =
-      worker_count(*server, scenario.cluster) * static_cast<std::size_t>(server->servers);
+      worker_count(scenario.strategy, scenario.cluster) * static_cast<std::size_t>(server->servers);
   if (choice != FidelityChoice::folded &&
       (choice != FidelityChoice::automatic || pairs <= kFoldPairsAbove))
     return false;
-  const std::optional<OneServer> one = one_for_like_servers(*server, scenario.cluster);
+  const std::optional<OneServer> one = one_for_like_servers(scenario.strategy, scenario.cluster);
   if (!one) return false;
   Scenario few = scenario;
   few.strategy = one->options;

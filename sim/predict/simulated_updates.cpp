@@ -24,7 +24,7 @@ std::string simulated_updates(const std::filesystem::path& file, std::vector<std
 }  // namespace
 
 void check_has_updates(const Scenario& scenario) {
-  if (const auto* local = local_sgd_in(scenario.strategy)) {
+  if (const auto& local = scenario.strategy.local_sgd) {
     if (local->fragments == 1 && local->overlap_steps == 0) return;
     throw InputError(
         fmt::format("{}: error: --updates: fragments are exchanged behind different steps, and an "
@@ -41,10 +41,10 @@ void check_has_updates(const Scenario& scenario) {
 
 RunUpdates updates_of(const Scenario& scenario, const Prediction& prediction) {
   const std::uint32_t warmup = scenario.run.warmup_steps;
-  if (const auto* local = local_sgd_in(scenario.strategy)) {
-    return averaging_updates(prediction.trace, *local,
-                             static_cast<std::uint32_t>(replica_count(*local, scenario.cluster)),
-                             warmup);
+  if (const auto& local = scenario.strategy.local_sgd) {
+    return averaging_updates(
+        prediction.trace, *local,
+        static_cast<std::uint32_t>(replica_count(scenario.strategy, scenario.cluster)), warmup);
   }
   return server_updates(prediction.machine.schedule, prediction.trace,
                         *server_in(scenario.strategy), warmup);

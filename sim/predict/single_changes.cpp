@@ -83,10 +83,10 @@ class Changes {
  public:
   Changes(const Document& document, const Scenario& scenario)
       : scenario_(scenario), root_(document.root().as_map()) {
-    if (const auto* layout = own_layout_in(scenario.strategy)) {
-      add_layout(*layout);
+    if (is_one_layout(scenario.strategy)) {
+      add_layout(*scenario.strategy.layout);
       add_checkpointing();
-      add_micro_batch(*layout);
+      add_micro_batch(*scenario.strategy.layout);
     } else {
       const NamedText strategy(root_.require("strategy"));
       add_strategies(strategy);
@@ -141,7 +141,7 @@ class Changes {
   }
   void add_strategies(const NamedText& strategy) {
     const Strategy& now = scenario_.strategy;
-    if (local_sgd_in(now) != nullptr) return;
+    if (now.local_sgd) return;
     if (const Ddp* ddp = ddp_in(now)) add_strategy(*ddp, strategy);
     if (const Zero1* zero = zero_in(now)) add_strategy(*zero, strategy);
     if (const Fsdp* fsdp = fsdp_in(now)) add_strategy(*fsdp, strategy);
@@ -223,7 +223,7 @@ class Changes {
     if (batch == 1) return;
     all.push_back({"a smaller batch", {}, kTrainsOtherwise});
     const std::optional<int> micro = gradient_accumulation(scenario_.strategy);
-    if (!micro || local_sgd_in(scenario_.strategy) != nullptr) return;
+    if (!micro || scenario_.strategy.local_sgd) return;
     const Map said = root_.require("strategy").as_map();
     if (said.has("micro_batches") || said.has("micro_batch_size")) return;
     SingleChange& same = all.emplace_back();

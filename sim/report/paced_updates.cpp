@@ -20,10 +20,9 @@ bool applies_one_by_one(const Strategy& strategy) {
 
 /// GPUs behind an update that is applied on its own: one, or those of a node in the mean.
 double gpus_per_worker(const Scenario& scenario) {
-  const auto* server = server_in(scenario.strategy);
-  if (server == nullptr) return 1;
+  if (server_in(scenario.strategy) == nullptr) return 1;
   return static_cast<double>(scenario.cluster.gpu_count()) /
-         static_cast<double>(worker_count(*server, scenario.cluster));
+         static_cast<double>(worker_count(scenario.strategy, scenario.cluster));
 }
 
 }  // namespace

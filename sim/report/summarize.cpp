@@ -168,8 +168,9 @@ std::string outer_step_line(const ParameterServer& server) {
       outer_sgd(*server.outer));
 }
 
-std::string outer_step_line(const LocalSgd& local, const Cluster& cluster) {
-  const std::size_t replicas = replica_count(local, cluster);
+std::string outer_step_line(const Strategy& strategy, const Cluster& cluster) {
+  const LocalSgd& local = *strategy.local_sgd;
+  const std::size_t replicas = replica_count(strategy, cluster);
   const std::string parts = local.fragments == 1
                                 ? ""
                                 : fmt::format(" in {} fragments, each beside {} steps",
@@ -192,9 +193,8 @@ void add_assumptions(const Basis& basis, const std::vector<std::string>& costs, 
                     100 * kSteadyPrecision));
   if (const int steps = local_steps(basis.facts.scenario.strategy); steps > 1)
     add(fmt::format("a step = {} local steps and what is exchanged after them", steps));
-  if (const auto* local = local_sgd_in(basis.facts.scenario.strategy);
-      local != nullptr && local->outer)
-    add(outer_step_line(*local, basis.facts.scenario.cluster));
+  if (const auto& local = basis.facts.scenario.strategy.local_sgd; local && local->outer)
+    add(outer_step_line(basis.facts.scenario.strategy, basis.facts.scenario.cluster));
   if (const auto* server = server_in(basis.facts.scenario.strategy);
       server != nullptr && server->outer)
     add(outer_step_line(*server));

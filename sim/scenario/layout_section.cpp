@@ -49,10 +49,10 @@ void check_mesh(const Map& map, const Layout& layout, const Cluster& cluster) {
 }
 
 /// Of a hybrid sharding: those that have the same layers are whole groups.
-void check_shard_group(const Map& map, const Layout& layout, const Cluster& cluster) {
-  const auto* fsdp = fsdp_in(layout);
+void check_shard_group(const Map& map, const Strategy& strategy, const Cluster& cluster) {
+  const auto* fsdp = fsdp_in(strategy);
   if (fsdp == nullptr || fsdp->shard_group == 0) return;
-  const Mesh mesh = *mesh_on(layout, cluster.gpu_count());
+  const Mesh mesh = *mesh_on(*strategy.layout, cluster.gpu_count());
   const int ranks = mesh.data * mesh.context;
   if (ranks % fsdp->shard_group == 0) return;
   at(at(map, map.has("fsdp") ? "fsdp" : "fsdp2").as_map(), "shard_group")
@@ -62,10 +62,10 @@ void check_shard_group(const Map& map, const Layout& layout, const Cluster& clus
 }
 
 /// Groups that shard hold whole groups of experts, and a part after forward is one of either.
-void check_shards(const Map& map, const Layout& layout, const Cluster& cluster) {
-  const auto* fsdp = fsdp_in(layout);
+void check_shards(const Map& map, const Strategy& strategy, const Cluster& cluster) {
+  const auto* fsdp = fsdp_in(strategy);
   if (fsdp == nullptr) return;
-  const Mesh mesh = *mesh_on(layout, cluster.gpu_count());
+  const Mesh mesh = *mesh_on(*strategy.layout, cluster.gpu_count());
   const auto replicas = groups(mesh, {MeshAxis::data, MeshAxis::context});
   const auto size_of = [](const auto& groups) { return static_cast<int>(groups.front().size()); };
   int shards = size_of(replicas);
@@ -206,10 +206,11 @@ void check_order(const Map& map, const Layout& layout) {
 }
 
 /// That it hides something where it is asked for.
-void check_expert_comm(const Map& map, const Layout& layout) {
+void check_expert_comm(const Map& map, const Strategy& strategy) {
+  const Layout& layout = *strategy.layout;
   if (!layout.expert_comm_overlap.value_or(false)) return;
   const auto has_pair = [&](const std::vector<PipelineAction>& order) {
-    return std::ranges::count(beside_next(layout, order), true) > 0;
+    return std::ranges::count(beside_next(strategy, order), true) > 0;
   };
   if (std::ranges::any_of(order_of(layout).order, has_pair)) return;
   Map copy = map;
@@ -249,10 +250,13 @@ void apply_micro_batch_size(const Value& strategy, Scenario& scenario) {
 
 namespace {
 
-/// Gradients in fp32 need no conversion beside master weights.
-void apply_main_gradients(const Layout& layout, const Framework& framework, Scenario& scenario) {
-  const auto* zero = zero_in(layout);
-  const Ddp* ddp = zero != nullptr ? &zero->ddp : ddp_in(layout);
+/// Gradients in fp32 need no conversion beside master weights. Servers get them as they are stored.
+void apply_main_gradients(const Framework& framework, Scenario& scenario) {
+  const Ddp as_stored{.grad_reduce_in_fp32 = false};
+  const auto* zero = zero_in(scenario.strategy);
+  const Ddp* ddp = zero != nullptr                           ? &zero->ddp
+                   : server_in(scenario.strategy) != nullptr ? &as_stored
+                                                             : ddp_in(scenario.strategy);
   if (ddp == nullptr) return;
   const bool wide = main_gradient_element(*ddp, scenario.precision) == Bytes(4);
   scenario.optimizer.wide_gradients = wide && has_master_weights(scenario.precision);
@@ -284,21 +288,21 @@ std::optional<double> fullest_by_nature(const Scenario& scenario, const Layout& 
 }  // namespace
 
 void apply_layout(const Value& strategy, const Framework& framework, Scenario& scenario) {
-  const auto* layout = layout_in(scenario.strategy);
-  if (layout == nullptr) return;
+  const auto& layout = scenario.strategy.layout;
+  if (!layout) return;
   const Map map = strategy.as_map();
-  const Cluster cluster = layout_cluster(scenario.strategy, scenario.cluster);
+  const Cluster cluster = cluster_of_replica(scenario.strategy, scenario.cluster);
   check_mesh(map, *layout, cluster);
-  check_shard_group(map, *layout, cluster);
-  check_shards(map, *layout, cluster);
+  check_shard_group(map, scenario.strategy, cluster);
+  check_shards(map, scenario.strategy, cluster);
   check_shape(map, *layout, scenario);
   check_histogram(map, *layout, cluster, scenario);
   check_rules(map, *layout, cluster, scenario);
   check_async_tensor(map, scenario);
   check_order(map, *layout);
-  check_expert_comm(map, *layout);
+  check_expert_comm(map, scenario.strategy);
   if (layout->balance == Layout::Balance::none) check_split(map, *layout, scenario.model);
-  apply_main_gradients(*layout, framework, scenario);
+  apply_main_gradients(framework, scenario);
   const ModelParallel parallel = parallel_of(*layout, cluster);
   if (scenario.transformer && !parallel.is_whole())
     scenario.share = std::make_shared<const Model>(rank_share(scenario, parallel));
@@ -310,21 +314,21 @@ void apply_layout(const Value& strategy, const Framework& framework, Scenario& s
 }
 
 std::optional<Scenario> with_natural_routing(const Scenario& scenario) {
-  const auto* stated = layout_in(scenario.strategy);
-  const auto fullest = stated != nullptr ? fullest_by_nature(scenario, *stated) : std::nullopt;
+  const auto& stated = scenario.strategy.layout;
+  const auto fullest = stated ? fullest_by_nature(scenario, *stated) : std::nullopt;
   if (!fullest) return std::nullopt;
   Scenario other = scenario;
-  auto* layout = layout_in(other.strategy);
+  auto& layout = other.strategy.layout;
   layout->imbalance = *fullest;
-  const Cluster cluster = layout_cluster(other.strategy, other.cluster);
+  const Cluster cluster = cluster_of_replica(other.strategy, other.cluster);
   other.share = std::make_shared<const Model>(rank_share(other, parallel_of(*layout, cluster)));
   return other;
 }
 
 void apply_balance(const Value& strategy, const Job& job, Scenario& scenario) {
-  auto* layout = layout_in(scenario.strategy);
-  if (layout == nullptr || layout->balance == Layout::Balance::none) return;
-  layout->split = balanced_split(*layout, job);
+  auto& layout = scenario.strategy.layout;
+  if (!layout || layout->balance == Layout::Balance::none) return;
+  layout->split = balanced_split(scenario.strategy, job);
   check_split(strategy.as_map(), *layout, scenario.model);
   const char* const what = layout->balance == Layout::Balance::time ? "time" : "memory";
   scenario.assumptions.insert(
@@ -334,8 +338,8 @@ void apply_balance(const Value& strategy, const Job& job, Scenario& scenario) {
 }
 
 void check_packing(const Value& model, const Scenario& scenario) {
-  const auto* layout = layout_in(scenario.strategy);
-  if (layout != nullptr && layout->mesh.context > 1 && packed_document(scenario.model))
+  const auto& layout = scenario.strategy.layout;
+  if (layout && layout->mesh.context > 1 && packed_document(scenario.model))
     model.as_map()
         .at_key("sequence")
         .fail("it is not known how ranks of a context group share documents",

@@ -90,8 +90,8 @@ void check_activation_offload(const Value& model, const Scenario& scenario) {
   if (std::ranges::find(units, true) == units.end())
     value.fail("what goes to the host is the input of a unit that is computed once more",
                "add activation_checkpointing: per_unit");
-  const auto* layout = layout_in(scenario.strategy);
-  if (layout != nullptr && (layout->mesh.pipeline > 1 || layout->expert_comm_overlap == true))
+  const auto& layout = scenario.strategy.layout;
+  if (layout && (layout->mesh.pipeline > 1 || layout->expert_comm_overlap == true))
     value.fail("torchtune's hooks know one micro-batch at a time, and several are in flight",
                "activation_offload: none");
 }
@@ -218,7 +218,7 @@ void apply_recomputed_layers(Scenario& scenario) {
   if (scenario.recomputed_layers == 0) return;
   std::vector<UnitRange> parts = {{0, scenario.model.units.size()}};
   std::string why_not;
-  if (const auto* layout = layout_in(scenario.strategy))
+  if (const auto& layout = scenario.strategy.layout)
     parts =
         split_into_stages(scenario.model, static_cast<std::size_t>(order_of(*layout).stage_count()),
                           layout->split, why_not);

@@ -84,8 +84,7 @@ void check_idle_ends(const Value& model, const Scenario& scenario) {
 }  // namespace
 
 void check_kept_narrow(const Value& strategy, const Scenario& scenario) {
-  const auto* layout = layout_in(scenario.strategy);
-  const Zero1* zero = layout != nullptr ? zero_in(*layout) : nullptr;
+  const Zero1* zero = zero_in(scenario.strategy);
   if (zero == nullptr || !zero->ddp.fp8_param_gather) return;
   const Precision precision = scenario.precision;
   if (precision == Precision::fp8 || precision == Precision::mxfp8) return;
@@ -137,7 +136,7 @@ void check_narrow(const Value& model, const Scenario& scenario) {
 
 std::vector<std::string> numeric_formats(const Scenario& scenario) {
   const Precision precision = scenario.precision;
-  const auto* fsdp = fsdp_in(scenario.strategy);
+  const auto* fsdp = scenario.strategy.layout ? nullptr : fsdp_in(scenario.strategy);
   const bool mixed = fsdp != nullptr && (fsdp->param_dtype || fsdp->reduce_dtype);
   if (!is_autocast(precision) && parameter_element(precision) == Bytes(4) && !mixed &&
       has_plain_formats(scenario.optimizer) && scenario.model.float8 == Float8::none) {

@@ -50,16 +50,14 @@ void check_replications(const Document& document, const RunOptions& run) {
 
 /// Once costs are known.
 void balance_stages(const Value& strategy, Scenario& scenario) {
-  const auto* layout = layout_in(scenario.strategy);
-  if (layout == nullptr || layout->balance == Layout::Balance::none) return;
-  const Cluster cluster = layout_cluster(scenario.strategy, scenario.cluster);
+  const auto& layout = scenario.strategy.layout;
+  if (!layout || layout->balance == Layout::Balance::none) return;
+  const Cluster cluster = cluster_of_replica(scenario.strategy, scenario.cluster);
   Job job = job_of(scenario, cluster);
-  if (const auto* local = local_sgd_in(scenario.strategy)) {
-    std::vector<StepCosts> costs;
-    for (const std::size_t group : groups_of_replica(*local, scenario.cluster))
-      costs.push_back(job.costs[group]);
-    job.costs = std::move(costs);
-  }
+  std::vector<StepCosts> costs;
+  for (const std::size_t group : groups_of_replica(scenario.strategy, scenario.cluster))
+    costs.push_back(job.costs[group]);
+  job.costs = std::move(costs);
   apply_balance(strategy, job, scenario);
   apply_recomputed_layers(scenario);
 }
@@ -171,7 +169,8 @@ void ScenarioReader::resolve_training() {
     apply_tokens(train, scenario_);
     apply_global_batch(train, *strategy_, scenario_);
   }
-  if (const auto* fsdp = fsdp_in(scenario_.strategy); fsdp && fsdp->param_dtype)
+  const auto* fsdp = fsdp_in(scenario_.strategy);
+  if (fsdp && fsdp->param_dtype && !scenario_.strategy.layout)
     compute_adapters_in_16_bits(scenario_.model);
   apply_layout(*strategy_, *framework_, scenario_);
   check_packing(*model_, scenario_);

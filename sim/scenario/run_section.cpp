@@ -221,10 +221,10 @@ void check_muon(const Value& value, const Scenario& scenario) {
                            scenario.model.name),
                "optimizer: {adamw: {}}");
   const Strategy& strategy = scenario.strategy;
-  const auto* local = local_sgd_in(strategy);
-  const bool alone = local != nullptr && local->is_alone();
   // Under zero 1 each rank steps with the matrices that it owns (nanochat's DistMuon).
-  if (alone || ddp_in(strategy) != nullptr || zero_in(strategy) != nullptr) return;
+  const bool whole =
+      is_alone(strategy) || ddp_in(strategy) != nullptr || zero_in(strategy) != nullptr;
+  if (whole && !strategy.layout) return;
   value.fail(fmt::format("Muon's step needs whole matrices, and under {} no rank has them",
                          strategy_name(strategy)),
              "strategy: {ddp: {}} or {zero: {stage: 1}}, or optimizer: {adamw: {}}");
@@ -232,9 +232,9 @@ void check_muon(const Value& value, const Scenario& scenario) {
 
 /// PyTorch's hook behind AccumulateGrad sees a gradient before anything has reduced or added to it.
 void check_in_backward(const Value& value, const Scenario& scenario) {
-  const auto* ddp = ddp_in(scenario.strategy);
-  if (ddp == nullptr || local_sgd_in(scenario.strategy) != nullptr ||
-      scenario.cluster.gpu_count() > 1)
+  const Strategy& strategy = scenario.strategy;
+  const auto* ddp = ddp_in(strategy);
+  if (ddp == nullptr || strategy.layout || strategy.local_sgd || scenario.cluster.gpu_count() > 1)
     value.fail("a step in backward is known of one GPU, where no gradient is reduced first",
                "in_backward: false, or a cluster of one GPU under ddp");
   if (ddp->gradient_accumulation > 1)
@@ -264,7 +264,7 @@ bool computes_in_fp16(const Scenario& scenario) {
   if (scenario.precision == Precision::fp16 || scenario.precision == Precision::fp16_master)
     return true;
   const auto* fsdp = fsdp_in(scenario.strategy);
-  return fsdp != nullptr && fsdp->param_dtype == Precision::fp16_pure;
+  return fsdp != nullptr && !scenario.strategy.layout && fsdp->param_dtype == Precision::fp16_pure;
 }
 
 }  // namespace

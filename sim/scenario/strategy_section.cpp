@@ -41,8 +41,9 @@ void check_mixed_precision(Map& options, const Fsdp& fsdp, const CostChoice& cho
   }
 }
 
-void check_parameter_server(Map& options, const ParameterServer& ps, const Cluster& cluster) {
-  const std::size_t workers = worker_count(ps, cluster);
+void check_parameter_server(Map& options, const Strategy& strategy, const Cluster& cluster) {
+  const ParameterServer& ps = *server_in(strategy);
+  const std::size_t workers = worker_count(strategy, cluster);
   if (static_cast<std::size_t>(ps.backup_workers) >= workers) {
     options.require("backup_workers")
         .fail(fmt::format("{} of {} workers as backup leave none whose gradients count",
@@ -62,10 +63,10 @@ void check_parameter_server(Map& options, const ParameterServer& ps, const Clust
 }
 
 /// Replicas have equal numbers of GPUs, which only a strategy beside local_sgd keeps in step.
-void check_local_sgd(Map& named, const LocalSgd& local, const Cluster& cluster) {
+void check_local_sgd(Map& named, const Strategy& strategy, const Cluster& cluster) {
   const std::size_t gpus = cluster.gpu_count();
   Map options = named.require("local_sgd").as_map();
-  const auto count = static_cast<std::size_t>(local.replicas);
+  const auto count = static_cast<std::size_t>(strategy.local_sgd->replicas);
   if (count > 0 && gpus % count != 0)
     options.require("replicas")
         .fail(fmt::format("{} GPUs do not divide among {} replicas", gpus, count),
@@ -73,12 +74,12 @@ void check_local_sgd(Map& named, const LocalSgd& local, const Cluster& cluster) 
   if (count == 1)
     options.require("replicas")
         .fail("one replica averages with nobody", "two or more, or remove local_sgd");
-  const bool alone = local.is_alone();
+  const bool alone = is_alone(strategy);
   if (alone && count > 0 && gpus != count)
     options.require("replicas")
         .fail(fmt::format("nothing keeps the {} GPUs of a replica in step", gpus / count),
               "write ddp: {} beside local_sgd, or remove replicas");
-  if (!alone && count == 0 && gpus % replica_count(local, cluster) != 0)
+  if (!alone && count == 0 && gpus % replica_count(strategy, cluster) != 0)
     named.require("local_sgd")
         .fail("nodes have unlike numbers of GPUs, so none is a replica like another",
               "set replicas");
@@ -89,24 +90,20 @@ void check_local_sgd(Map& named, const LocalSgd& local, const Cluster& cluster) 
 void check_strategy_section(const Value& value, const CostChoice& choice,
                             const Scenario& scenario) {
   Map named = value.as_map();
-  std::size_t ranks = scenario.cluster.gpu_count();
-  if (const auto* local = local_sgd_in(scenario.strategy)) {
-    check_local_sgd(named, *local, scenario.cluster);
-    ranks /= std::max<std::size_t>(1, replica_count(*local, scenario.cluster));
-  }
+  if (scenario.strategy.local_sgd) check_local_sgd(named, scenario.strategy, scenario.cluster);
   // Degrees of a layout may stand before the kind of data parallelism, and local_sgd beside it.
   const auto kind = std::ranges::find_if(strategy_names(), [&](const std::string& name) {
     return name != "local_sgd" && named.has(name);
   });
   if (kind == strategy_names().end()) return;
   Map options = named.require(*kind).as_map();
-  if (const auto* fsdp = fsdp_in(scenario.strategy)) {
-    check_fsdp(options, *fsdp, ranks);
+  if (const auto* fsdp = fsdp_in(scenario.strategy); fsdp && !scenario.strategy.layout) {
+    const std::size_t apart = replica_count(scenario.strategy, scenario.cluster);
+    check_fsdp(options, *fsdp, scenario.cluster.gpu_count() / std::max<std::size_t>(1, apart));
     check_mixed_precision(options, *fsdp, choice, scenario);
   }
-  if (const auto* ps = server_in(scenario.strategy)) {
-    check_parameter_server(options, *ps, scenario.cluster);
-  }
+  if (server_in(scenario.strategy) != nullptr)
+    check_parameter_server(options, scenario.strategy, scenario.cluster);
 }
 
 }  // namespace rehearse::inline scenario

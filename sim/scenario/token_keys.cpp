@@ -64,10 +64,9 @@ struct Replicas {
 
 Replicas replicas_of(const Scenario& scenario) {
   const std::size_t gpus = scenario.cluster.gpu_count();
-  const auto* layout = layout_in(scenario.strategy);
-  if (layout == nullptr) return {static_cast<std::int64_t>(gpus), "GPUs"};
-  const auto* local = local_sgd_in(scenario.strategy);
-  const std::size_t apart = local == nullptr ? 1 : replica_count(*local, scenario.cluster);
+  const auto& layout = scenario.strategy.layout;
+  if (!layout) return {static_cast<std::int64_t>(gpus), "GPUs"};
+  const std::size_t apart = replica_count(scenario.strategy, scenario.cluster);
   const auto mesh = mesh_on(*layout, gpus / apart);
   return {static_cast<std::int64_t>(apart) * (mesh ? mesh->data : 1), "replicas"};
 }
@@ -129,7 +128,7 @@ void apply_global_batch(const Value& train, const Value& strategy, Scenario& sce
     wanted->fail("the strategy accumulates no micro-batches",
                  "ddp, fsdp and zero do; leave global_batch out for others");
   if (says_accumulation(strategy))
-    wanted->fail(layout_in(scenario.strategy) != nullptr
+    wanted->fail(scenario.strategy.layout
                      ? "global_batch and micro-batches say the same thing"
                      : "global_batch and gradient_accumulation say the same thing",
                  "leave one of them out");

@@ -24,15 +24,16 @@ struct Balance {
 
 class SplitBalancer {
  public:
-  SplitBalancer(const Layout& layout, const Job& job)
-      : layout_(layout),
+  SplitBalancer(const Strategy& strategy, const Job& job)
+      : strategy_(strategy),
+        layout_(*strategy.layout),
         job_(job),
-        order_(order_of(layout)),
+        order_(order_of(layout_)),
         stages_(static_cast<std::size_t>(order_.stage_count())),
         cuts_(cuts_of(job.model)),
         blocks_(counted_units(job.model)) {
     find_groups();
-    if (layout.balance == Layout::Balance::memory) find_activations();
+    if (layout_.balance == Layout::Balance::memory) find_activations();
     for (std::size_t stage = 0; stage < stages_; ++stage) sums_.push_back(sums_of(stage));
   }
 
@@ -58,6 +59,7 @@ class SplitBalancer {
     return first < end && (end >= cuts_.size() || cuts_[end]);
   }
 
+  const Strategy& strategy_;
   const Layout& layout_;
   const Job& job_;
   PipelineOrder order_;
@@ -109,8 +111,8 @@ double SplitBalancer::load_of(const Unit& unit, std::size_t number, std::size_t 
            nodes.node.speed;
   const auto mesh = mesh_on(layout_, job_.cluster.gpu_count());
   const double replicas = static_cast<double>(mesh->data) * mesh->context;
-  const auto* fsdp = std::get_if<Fsdp>(&layout_.data);
-  const bool zero = std::holds_alternative<Zero1>(layout_.data);
+  const auto* fsdp = fsdp_in(strategy_);
+  const bool zero = zero_in(strategy_) != nullptr;
   const auto elements = static_cast<double>(unit.trainable_parameters());
   const Bytes stored = parameter_bytes(unit, job_.precision);
   const Bytes kept = elements * optimizer_memory(job_.optimizer).kept();
@@ -169,8 +171,8 @@ std::vector<std::int64_t> SplitBalancer::split() const {
 
 }  // namespace
 
-std::vector<std::int64_t> balanced_split(const Layout& layout, const Job& job) {
-  return SplitBalancer(layout, job).split();
+std::vector<std::int64_t> balanced_split(const Strategy& strategy, const Job& job) {
+  return SplitBalancer(strategy, job).split();
 }
 
 }  // namespace rehearse::inline strategy

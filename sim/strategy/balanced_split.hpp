@@ -12,6 +12,6 @@ namespace rehearse::inline strategy {
 /// what a micro-batch computes in both passes, recomputation included. Memory is the part of the
 /// GPU's that parameters, their gradients and states take, and activations of the micro-batches
 /// that 1F1B has in flight at that stage. Empty where no split is legal.
-std::vector<std::int64_t> balanced_split(const Layout& layout, const Job& job);
+std::vector<std::int64_t> balanced_split(const Strategy& strategy, const Job& job);
 
 }  // namespace rehearse::inline strategy

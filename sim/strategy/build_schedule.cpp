@@ -1,6 +1,10 @@
+// Which combination of axes is played by whom, and what schedules are made of.
 #include "strategy/build_schedule.hpp"
 
+#include <cmath>
+
 #include "base/error.hpp"
+#include "strategy/server_host.hpp"
 
 namespace rehearse::inline strategy {
 
@@ -21,11 +25,43 @@ void add_world(Schedule& schedule) {
   for (RankSpec& rank : schedule.ranks) rank.groups = {GroupId(schedule.groups.size() - 1)};
 }
 
-void require_gpus(const Job& job) {
+namespace {
+
+/// Ranks whose gradients count in an iteration: backup workers' are dropped, not all workers need
+/// take part, and some GPUs may serve.
+double contributing_ranks(const Strategy& strategy, const Job& job, const Schedule& schedule) {
+  const auto* server = server_in(strategy);
+  if (server == nullptr) {
+    Mesh replica = strategy.layout.value_or(Layout{}).mesh;
+    replica.data = 1;
+    return static_cast<double>(job.cluster.gpu_count() / replica.ranks());
+  }
+  if (server->sampled_workers > 0) return server->sampled_workers;
+  const auto workers = static_cast<double>(worker_count(strategy, job.cluster));
+  const auto ranks = static_cast<double>(computing_ranks(schedule).size());
+  return ranks * (workers - server->backup_workers) / workers;
+}
+
+}  // namespace
+
+Schedule synchronized_schedule(const Strategy& strategy, const Job& job) {
+  if (server_in(strategy) != nullptr) return served_schedule(strategy, job);
+  return strategy.layout ? layout_schedule(strategy, job) : data_parallel_schedule(strategy, job);
+}
+
+Schedule build_schedule(const Strategy& strategy, const Job& job) {
   if (job.cluster.gpu_count() == 0)
     throw InputError(
         "error: cluster: no node has a GPU, so nothing can train\nremedy: set `gpus` of a node to "
         "1 or more");
+  Schedule schedule =
+      strategy.local_sgd ? local_schedule(strategy, job) : synchronized_schedule(strategy, job);
+  if (!schedule.mesh) {
+    schedule.samples_per_iteration =
+        std::floor(contributing_ranks(strategy, job, schedule)) *
+        static_cast<double>(job.batch_per_gpu * batches_per_iteration(strategy));
+  }
+  return schedule;
 }
 
 }  // namespace rehearse::inline strategy

@@ -38,7 +38,15 @@ Group make_group(std::string name, std::vector<RankId> members, const Schedule& 
 /// Puts all ranks into one group, as slot 0 of every rank.
 void add_world(Schedule& schedule);
 
-/// InputError unless the cluster has a GPU.
-void require_gpus(const Job& job);
+/// Each replica is one GPU.
+Schedule data_parallel_schedule(const Strategy& strategy, const Job& job);
+/// Ranks of a layout share each replica, which servers may keep equal, too.
+Schedule layout_schedule(const Strategy& strategy, const Job& job);
+/// Workers exchange with servers, with a layout or without.
+Schedule served_schedule(const Strategy& strategy, const Job& job);
+/// The one of these that plays `sync` and `layout`, whatever local SGD makes of its steps.
+Schedule synchronized_schedule(const Strategy& strategy, const Job& job);
+/// Periods of local SGD, each replica's steps as synchronized_schedule() has them.
+Schedule local_schedule(const Strategy& strategy, const Job& job);
 
 }  // namespace rehearse::inline strategy

@@ -1,6 +1,4 @@
-// Plain data parallelism: every rank trains the whole model, or a part of each layer's parameters.
-#include <functional>
-
+// What replicas that one GPU holds run, and which program keeps a rank's replicas equal.
 #include "strategy/build_schedule.hpp"
 #include "strategy/sharding_groups.hpp"
 #include "strategy/sync/programs.hpp"
@@ -8,27 +6,11 @@
 namespace rehearse::inline strategy {
 namespace {
 
-Schedule replicated(const Job& job, const std::function<Program(const RankJob&)>& program) {
-  require_gpus(job);
-  Schedule schedule =
-      schedule_by_node_group(job, [&](const NodeGroup& group, const StepCosts& costs) {
-        return program({job, group, group.name, costs});
-      });
-  add_world(schedule);
-  return schedule;
-}
-
-}  // namespace
-
-Schedule build(const Ddp& options, const Job& job) {
-  return replicated(job, [&](const RankJob& rank) { return torch_ddp({options, false}, rank); });
-}
-
-Schedule build(const Zero1& options, const Job& job) {
-  return replicated(job, [&](const RankJob& rank) {
-    return options.deepspeed ? deepspeed_buckets(options, rank)
-                             : torch_ddp({options.ddp, true}, rank);
-  });
+Program replicated(const Replication& replication, const RankJob& rank) {
+  const StagePlan* stage = rank.job.stage;
+  // PyTorch's DDP has one process group, and knows no experts.
+  const bool torch = !stage || (replication.ddp.reducer && !stage->expert_replicas_group);
+  return torch ? torch_ddp(replication, rank) : megatron_ddp(replication, rank);
 }
 
 Program sharded(const Fsdp& options, const RankJob& rank) {
@@ -42,16 +24,30 @@ Program sharded(const Fsdp& options, const RankJob& rank) {
   return torch_fsdp(options, rank, shards);
 }
 
-Schedule build(const Fsdp& options, const Job& job) {
-  require_gpus(job);
-  const std::size_t shards = shard_group_size(options, job);
-  check_post_forward_group(options, job.cluster.gpu_count());
+}  // namespace
+
+Program program_of(const Strategy& strategy, const RankJob& rank) {
+  if (const Ddp* ddp = ddp_in(strategy)) return replicated({*ddp, false}, rank);
+  if (const Fsdp* fsdp = fsdp_in(strategy)) return sharded(*fsdp, rank);
+  const Zero1* zero = zero_in(strategy);
+  if (zero == nullptr) return alone(rank);
+  return zero->deepspeed ? deepspeed_buckets(*zero, rank) : replicated({zero->ddp, true}, rank);
+}
+
+Schedule data_parallel_schedule(const Strategy& strategy, const Job& job) {
+  const Fsdp* fsdp = fsdp_in(strategy);
+  const std::size_t shards = fsdp ? shard_group_size(*fsdp, job) : 1;
+  if (fsdp) check_post_forward_group(*fsdp, job.cluster.gpu_count());
   Schedule schedule =
       schedule_by_node_group(job, [&](const NodeGroup& group, const StepCosts& costs) {
-        return sharded(options, {job, group, group.name, costs});
+        return program_of(strategy, {job, group, group.name, costs});
       });
-  add_sharding_groups(schedule, shards, options.sharding == Fsdp::Sharding::hybrid_shard);
-  add_post_forward_groups(schedule, static_cast<std::size_t>(options.post_forward_group));
+  if (fsdp) {
+    add_sharding_groups(schedule, shards, fsdp->sharding == Fsdp::Sharding::hybrid_shard);
+    add_post_forward_groups(schedule, static_cast<std::size_t>(fsdp->post_forward_group));
+  } else if (!is_alone(strategy)) {
+    add_world(schedule);
+  }
   return schedule;
 }
 

@@ -53,18 +53,22 @@ void give_slot(const LayoutGroups& kind, std::size_t slot, StagePlan& plan) {
 
 class LayoutBuilder {
  public:
-  LayoutBuilder(const Layout& options, const Job& job, const ParameterServer* server = nullptr)
-      : options_(options), job_(job), server_(server), order_(order_of(options)) {
-    const auto mesh = mesh_on(options, job.cluster.gpu_count());
+  LayoutBuilder(const Strategy& strategy, const Job& job)
+      : strategy_(strategy),
+        options_(*strategy.layout),
+        job_(job),
+        server_(server_in(strategy)),
+        order_(order_of(options_)) {
+    const auto mesh = mesh_on(options_, job.cluster.gpu_count());
     check(mesh.has_value(), "a layout that does not suit its cluster");
     mesh_ = *mesh;
     std::string why_not;
     ranges_ = split_into_stages(job.model, static_cast<std::size_t>(order_.stage_count()),
-                                options.split, why_not);
+                                options_.split, why_not);
     if (!why_not.empty())
       throw InputError("error: strategy.pipeline_parallel: " + why_not +
                        "\nremedy: another number of stages, or pipeline: {split: [...]}");
-    groups_ = layout_groups(options, job, mesh_);
+    groups_ = layout_groups(strategy, job, mesh_);
     for (int rank = 0; rank < mesh_.pipeline; ++rank) shares_.push_back(share_of(rank));
   }
 
@@ -115,7 +119,7 @@ class LayoutBuilder {
   Share share_of(int rank) const;
   StepCosts costs_of(const Share& share, const StepCosts& whole) const;
   Job job_of(const Share& share) const;
-  Program program_of(const RankJob& rank, const ServerSide* side) const;
+  Program worker_of(const RankJob& rank, const ServerSide& side) const;
   /// Ranks of a stage with programs of their own: with parts of their own on servers.
   std::size_t parts() const {
     return server_ == nullptr ? 1 : static_cast<std::size_t>(mesh_.tensor);
@@ -127,6 +131,7 @@ class LayoutBuilder {
   void add_groups();
   void add_group(const std::string& name, MeshAxis axis, const std::vector<std::size_t>& members);
 
+  const Strategy& strategy_;
   const Layout& options_;
   const Job& job_;
   const ParameterServer* server_;  ///< what replicas exchange with, in the place of each other
@@ -150,7 +155,7 @@ Share LayoutBuilder::share_of(int rank) const {
     for (std::size_t unit = first; unit < end; ++unit) share.units.push_back(unit);
   StagePlan& plan = share.plan;
   plan.order = order_.order[at];
-  plan.beside_next = beside_next(options_, plan.order);
+  plan.beside_next = beside_next(strategy_, plan.order);
   for (std::size_t slot = 0; slot < groups_.size(); ++slot) {
     const LayoutGroups& kind = groups_[slot];
     if (kind.exchanges) plan.exchange_groups[*kind.exchanges] = slot;
@@ -215,23 +220,11 @@ Job LayoutBuilder::job_of(const Share& share) const {
   return job;
 }
 
-Program LayoutBuilder::program_of(const RankJob& rank, const ServerSide* side) const {
-  if (side != nullptr) {
-    const bool counts = side == sides_.data();
-    WorkerPart part{.counts = counts};
-    if (server_->scheduling == ParameterServer::Scheduling::priority)
-      part.queues = QueueId(side->servers.size());
-    return server_worker(*server_, rank, *side, part);
-  }
-  const auto replicated = [&](const Replication& replication) {
-    // PyTorch's DDP has one process group, and knows no experts.
-    const bool torch = replication.ddp.reducer && !rank.job.stage->expert_replicas_group;
-    return torch ? torch_ddp(replication, rank) : megatron_ddp(replication, rank);
-  };
-  if (const auto* ddp = std::get_if<Ddp>(&options_.data)) return replicated({*ddp, false});
-  if (const auto* zero = std::get_if<Zero1>(&options_.data))
-    return zero->deepspeed ? deepspeed_buckets(*zero, rank) : replicated({zero->ddp, true});
-  return sharded(std::get<Fsdp>(options_.data), rank);
+Program LayoutBuilder::worker_of(const RankJob& rank, const ServerSide& side) const {
+  WorkerPart part{.counts = &side == sides_.data()};
+  if (server_->scheduling == ParameterServer::Scheduling::priority)
+    part.queues = QueueId(side.servers.size());
+  return server_worker(*server_, rank, side, part);
 }
 
 /// Each rank of a replica has a part of its own on the servers.
@@ -260,9 +253,10 @@ void LayoutBuilder::add_programs() {
       const Job job = job_of(shares_[rank]);
       const StepCosts costs = costs_of(shares_[rank], job_.costs[g]);
       for (std::size_t part = 0; part < parts(); ++part) {
-        const ServerSide* side = server_ == nullptr ? nullptr : &sides_[rank * parts() + part];
+        const RankJob of_rank{job, group, name, costs};
         programs_.back().emplace_back(schedule_.programs.size());
-        schedule_.programs.push_back(program_of({job, group, name, costs}, side));
+        schedule_.programs.push_back(server_ ? worker_of(of_rank, sides_[rank * parts() + part])
+                                             : program_of(strategy_, of_rank));
         schedule_.programs.back().stage = static_cast<std::uint32_t>(rank);
       }
     }
@@ -322,7 +316,7 @@ void LayoutBuilder::add_groups() {
 }
 
 std::vector<std::vector<Holding>> LayoutBuilder::holdings() const {
-  const bool sharded = std::holds_alternative<Fsdp>(options_.data);
+  const bool sharded = fsdp_in(strategy_) != nullptr;
   std::vector<std::vector<Holding>> all;
   for (const Share& share : shares_) {
     Holding experts{.ranks = share.plan.expert_replicas,
@@ -350,17 +344,12 @@ std::vector<std::vector<Holding>> LayoutBuilder::holdings() const {
 
 }  // namespace
 
-Schedule served_layout(const ParameterServer& options, const Job& job) {
-  return LayoutBuilder(*options.worker, job, &options).make();
+std::vector<std::vector<Holding>> holdings_of(const Strategy& strategy, const Job& job) {
+  return LayoutBuilder(strategy, job).holdings();
 }
 
-std::vector<std::vector<Holding>> holdings_of(const Layout& layout, const Job& job) {
-  return LayoutBuilder(layout, job).holdings();
-}
-
-Schedule build(const Layout& options, const Job& job) {
-  require_gpus(job);
-  return LayoutBuilder(options, job).make();
+Schedule layout_schedule(const Strategy& strategy, const Job& job) {
+  return LayoutBuilder(strategy, job).make();
 }
 
 }  // namespace rehearse::inline strategy

@@ -35,32 +35,30 @@ std::vector<std::vector<std::size_t>> by_node(const std::vector<std::vector<std:
 
 using Groups = std::vector<std::vector<std::size_t>>;
 
-const Fsdp* sharding_of(const Layout& layout) { return std::get_if<Fsdp>(&layout.data); }
-
-bool is_hybrid(const Layout& layout) {
-  const Fsdp* fsdp = sharding_of(layout);
+bool is_hybrid(const Strategy& strategy) {
+  const Fsdp* fsdp = fsdp_in(strategy);
   return fsdp != nullptr && fsdp->sharding == Fsdp::Sharding::hybrid_shard;
 }
 
 /// Of a hybrid sharding the ranks of a group share parameters; another group has another copy.
-void add_replicas(const Layout& layout, const Job& job, const Mesh& mesh,
+void add_replicas(const Strategy& strategy, const Job& job, const Mesh& mesh,
                   std::vector<LayoutGroups>& kinds) {
   auto replicas = groups(mesh, {MeshAxis::data, MeshAxis::context});
-  if (!is_hybrid(layout)) {
+  if (!is_hybrid(strategy)) {
     kinds.push_back({Share::parameters, {}, MeshAxis::data, "replicas", std::move(replicas)});
     return;
   }
   const std::size_t size =
-      shards_of_layout(*sharding_of(layout), replicas.front(), gpu_places(job.cluster));
+      shards_of_layout(*fsdp_in(strategy), replicas.front(), gpu_places(job.cluster));
   kinds.push_back(
       {Share::parameters, {}, MeshAxis::data, "shards", parts_of(replicas, size, false)});
   kinds.push_back({Share::shard, {}, MeshAxis::data, "replicas", parts_of(replicas, size, true)});
 }
 
 /// Ranks with the same experts, which shard these within the groups that shard all else.
-void add_expert_replicas(const Layout& layout, const Mesh& whole, Groups replicas,
+void add_expert_replicas(const Strategy& strategy, const Mesh& whole, Groups replicas,
                          std::vector<LayoutGroups>& kinds) {
-  if (!is_hybrid(layout)) {
+  if (!is_hybrid(strategy)) {
     kinds.push_back({Share::experts, {}, MeshAxis::data, "experts' replicas", std::move(replicas)});
     return;
   }
@@ -76,8 +74,8 @@ void add_expert_replicas(const Layout& layout, const Mesh& whole, Groups replica
 }
 
 /// Of what ranks share so many keep it after forward.
-void add_after_forward(const Layout& layout, std::vector<LayoutGroups>& kinds) {
-  const Fsdp* fsdp = sharding_of(layout);
+void add_after_forward(const Strategy& strategy, std::vector<LayoutGroups>& kinds) {
+  const Fsdp* fsdp = fsdp_in(strategy);
   if (fsdp == nullptr || fsdp->post_forward_group == 0) return;
   const auto size = static_cast<std::size_t>(fsdp->post_forward_group);
   const std::vector<LayoutGroups> shared = kinds;
@@ -93,8 +91,9 @@ void add_after_forward(const Layout& layout, std::vector<LayoutGroups>& kinds) {
   }
 }
 
-void add_experts(const Layout& layout, const Job& job, const Mesh& whole,
+void add_experts(const Strategy& strategy, const Job& job, const Mesh& whole,
                  std::vector<LayoutGroups>& kinds) {
+  const ExpertDispatch dispatch = strategy.layout->dispatch;
   const Mesh mesh = expert_mesh(whole);
   const auto ranks = groups(mesh, {MeshAxis::expert});
   const auto add = [&](ExchangeAxis exchanges, MeshAxis axis, const std::string& name, auto all) {
@@ -104,8 +103,7 @@ void add_experts(const Layout& layout, const Job& job, const Mesh& whole,
   add(ExchangeAxis::expert, MeshAxis::expert, "experts", ranks);
   add(ExchangeAxis::expert_tensor, MeshAxis::tensor, "expert tensor",
       groups(mesh, {MeshAxis::tensor}));
-  if (layout.dispatch == ExpertDispatch::hierarchical ||
-      layout.dispatch == ExpertDispatch::deepep) {
+  if (dispatch == ExpertDispatch::hierarchical || dispatch == ExpertDispatch::deepep) {
     const std::vector<Place> places = gpu_places(job.cluster);
     add(ExchangeAxis::expert_node, MeshAxis::expert, "experts, inside",
         by_node(ranks, places, false));
@@ -113,20 +111,21 @@ void add_experts(const Layout& layout, const Job& job, const Mesh& whole,
         by_node(ranks, places, true));
   }
   if (mesh.expert * mesh.expert_tensor != whole.tensor)
-    add_expert_replicas(layout, whole, groups(mesh, {MeshAxis::data}), kinds);
+    add_expert_replicas(strategy, whole, groups(mesh, {MeshAxis::data}), kinds);
 }
 
 }  // namespace
 
-std::vector<LayoutGroups> layout_groups(const Layout& layout, const Job& job, const Mesh& mesh) {
+std::vector<LayoutGroups> layout_groups(const Strategy& strategy, const Job& job,
+                                        const Mesh& mesh) {
   std::vector<LayoutGroups> kinds;
-  add_replicas(layout, job, mesh, kinds);
+  add_replicas(strategy, job, mesh, kinds);
   for (const auto& [axis, exchanges] : {std::pair(MeshAxis::tensor, ExchangeAxis::tensor),
                                         std::pair(MeshAxis::context, ExchangeAxis::context)})
     if (mesh.degree(axis) > 1)
       kinds.push_back({Share::layer, exchanges, axis, to_string(axis), groups(mesh, {axis})});
-  if (has_experts(job.model)) add_experts(layout, job, mesh, kinds);
-  add_after_forward(layout, kinds);
+  if (has_experts(job.model)) add_experts(strategy, job, mesh, kinds);
+  add_after_forward(strategy, kinds);
   return kinds;
 }
 

@@ -34,6 +34,6 @@ struct LayoutGroups {
 
 /// All kinds that there are, in the order of their slots: those that share parameters come first,
 /// and behind them those with the same shard (kSameShardGroup). InputError as shards_of_layout.
-std::vector<LayoutGroups> layout_groups(const Layout& layout, const Job& job, const Mesh& mesh);
+std::vector<LayoutGroups> layout_groups(const Strategy& strategy, const Job& job, const Mesh& mesh);
 
 }  // namespace rehearse::inline strategy

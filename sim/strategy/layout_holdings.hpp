@@ -17,6 +17,6 @@ struct Holding {
 };
 
 /// By stage (Program::stage): all that a rank holds, experts apart where other ranks have them.
-std::vector<std::vector<Holding>> holdings_of(const Layout& layout, const Job& job);
+std::vector<std::vector<Holding>> holdings_of(const Strategy& strategy, const Job& job);
 
 }  // namespace rehearse::inline strategy

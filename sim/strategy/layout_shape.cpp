@@ -58,15 +58,16 @@ namespace {
 
 /// Of sharded parameters a pipeline's ranks keep the whole (torchtitan); others gather them for one
 /// micro-batch at a time.
-bool keeps_parameters(const Layout& layout) {
-  return layout.mesh.pipeline > 1 || !std::holds_alternative<Fsdp>(layout.data);
+bool keeps_parameters(const Strategy& strategy) {
+  return strategy.layout->mesh.pipeline > 1 || fsdp_in(strategy) == nullptr;
 }
 
 }  // namespace
 
 /// It is what DualPipe is for.
-std::vector<bool> beside_next(const Layout& layout, const std::vector<PipelineAction>& order) {
-  if (layout.mesh.expert == 1 || !keeps_parameters(layout)) return {};
+std::vector<bool> beside_next(const Strategy& strategy, const std::vector<PipelineAction>& order) {
+  const Layout& layout = *strategy.layout;
+  if (layout.mesh.expert == 1 || !keeps_parameters(strategy)) return {};
   const bool dual = !layout.order && layout.schedule == PipelineSchedule::dual_pipe_v;
   if (!layout.expert_comm_overlap.value_or(dual)) return {};
   return side_by_side(order, dual);

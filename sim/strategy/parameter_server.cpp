@@ -41,9 +41,9 @@ void make_nodes_workers(const ParameterServer& options, const Job& job, const Se
 
 }  // namespace
 
-Schedule build(const ParameterServer& options, const Job& job) {
-  require_gpus(job);
-  const std::size_t workers = worker_count(options, job.cluster);
+Schedule served_schedule(const Strategy& strategy, const Job& job) {
+  const ParameterServer& options = *server_in(strategy);
+  const std::size_t workers = worker_count(strategy, job.cluster);
   if (static_cast<std::size_t>(options.backup_workers) >= workers)
     throw InputError("error: strategy.ps.backup_workers: " +
                      std::to_string(options.backup_workers) + " of " + std::to_string(workers) +
@@ -53,7 +53,7 @@ Schedule build(const ParameterServer& options, const Job& job) {
     throw InputError(
         "error: strategy.ps.sampled_workers: " + std::to_string(options.sampled_workers) + " of " +
         std::to_string(workers) + " workers\nremedy: at most " + std::to_string(workers));
-  if (options.worker) return served_layout(options, job);
+  if (strategy.layout) return layout_schedule(strategy, job);
 
   Schedule extra;  // events, before the ranks that refer to them
   const ServerSide side = server_side(options, job, workers, extra);

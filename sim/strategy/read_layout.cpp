@@ -111,7 +111,7 @@ void read_context(Map& map, const Reading& reading, Layout& layout) {
 
 /// Under Megatron-LM's name and with its rules. Sharded parameters are torchtitan's, which keeps
 /// them whole beside a pipeline.
-void read_comm_overlap(Map& experts, Layout& layout) {
+void read_comm_overlap(Map& experts, bool sharded, Layout& layout) {
   const char* key = "overlap_moe_expert_parallel_comm";
   const std::optional<Value> value = experts.optional(key);
   if (!value) return;
@@ -120,7 +120,7 @@ void read_comm_overlap(Map& experts, Layout& layout) {
   if (layout.expert_overlap)
     experts.at_key(key).fail("shared experts hide dispatch already (overlap: true)",
                              "remove one of the two");
-  if (std::holds_alternative<Fsdp>(layout.data) && layout.mesh.pipeline == 1)
+  if (sharded && layout.mesh.pipeline == 1)
     experts.at_key(key).fail(
         "without a pipeline sharded parameters are gathered for one micro-batch at a time",
         "add pipeline_parallel, beside which torchtitan keeps them whole, or remove it");
@@ -157,7 +157,7 @@ void share_tokens(Map& map, Layout& layout) {
 }
 
 /// Megatron-LM's default is that experts are split as all layers are.
-void read_experts(Map& map, const Reading& reading, Layout& layout) {
+void read_experts(Map& map, const Reading& reading, bool sharded, Layout& layout) {
   layout.mesh.expert = read_degree(map, "expert_parallel", reading);
   const std::string key = "expert_tensor_parallel";
   const bool whole = reading.framework.word("strategy." + key) == "1";
@@ -181,7 +181,7 @@ void read_experts(Map& map, const Reading& reading, Layout& layout) {
     return options.finish();
   }
   layout.expert_overlap = options.bool_or("overlap", false);
-  read_comm_overlap(options, layout);
+  read_comm_overlap(options, sharded, layout);
   if (const auto limit = options.optional("node_limit"))
     layout.node_limit = static_cast<int>(limit->as_integer(1, kMostRanks));
   if (const auto imbalance = options.optional("imbalance")) read_imbalance(*imbalance, layout);
@@ -332,8 +332,8 @@ void read_tensor(Map& map, const Reading& reading, Layout& layout) {
 }
 
 /// Experts' gradients are of other ranks than all else.
-void check_hooks(Map& map, const Layout& layout) {
-  const auto* ddp = std::get_if<Ddp>(&layout.data);
+void check_hooks(Map& map, const Strategy& replicas, const Layout& layout) {
+  const auto* ddp = ddp_in(replicas);
   if (ddp == nullptr || ddp->compression == Ddp::Compression::none || layout.mesh.expert == 1)
     return;
   map.require("ddp")
@@ -347,30 +347,25 @@ void check_hooks(Map& map, const Layout& layout) {
 
 Strategy read_layout(Map map, const Reading& reading,
                      const std::function<Strategy(Map& map)>& read_data) {
-  Strategy data = read_replicas_of(map, reading, read_data);
+  Strategy strategy = read_replicas_of(map, reading, read_data);
   Layout layout;
-  if (const auto* ddp = std::get_if<Ddp>(&data)) layout.data = *ddp;
-  if (const auto* zero = std::get_if<Zero1>(&data)) layout.data = *zero;
-  if (const auto* fsdp = std::get_if<Fsdp>(&data)) layout.data = *fsdp;
   read_tensor(map, reading, layout);
   layout.mesh.pipeline = read_degree(map, "pipeline_parallel", reading);
   read_context(map, reading, layout);
-  read_experts(map, reading, layout);
+  read_experts(map, reading, fsdp_in(strategy) != nullptr, layout);
   read_pipeline(map, reading.framework, layout);
   read_micro_batches(map, reading, layout);
   read_order(map, reading, layout);
-  check_hooks(map, layout);
+  check_hooks(map, strategy, layout);
   map.finish();
-  if (auto* server = std::get_if<ParameterServer>(&data); server && reading.has_mesh()) {
-    check_worker(map, layout);
-    layout.data = Ddp{.grad_reduce_in_fp32 = false};
-    server->worker = std::move(layout);
-    return data;
+  if (reading.has_mesh()) {
+    if (server_in(strategy) != nullptr) check_worker(map, layout);
+    strategy.layout = std::move(layout);
+    return strategy;
   }
-  if (reading.has_mesh()) return layout;
-  int* const micro_batches = micro_batches_of(data);
+  int* const micro_batches = micro_batches_of(strategy);
   if (map.has("micro_batches") && micro_batches != nullptr) *micro_batches = layout.micro_batches;
-  return data;
+  return strategy;
 }
 
 }  // namespace rehearse::inline strategy

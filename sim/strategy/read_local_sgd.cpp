@@ -55,16 +55,9 @@ void refuse_server(const Map& map) {
                           "ddp, zero, fsdp or fsdp2; or local_steps of ps alone");
 }
 
-void set_inner(const Strategy& inner, LocalSgd& local) {
-  if (const auto* ddp = std::get_if<Ddp>(&inner)) local.inner = *ddp;
-  if (const auto* zero = std::get_if<Zero1>(&inner)) local.inner = *zero;
-  if (const auto* fsdp = std::get_if<Fsdp>(&inner)) local.inner = *fsdp;
-  if (const auto* layout = std::get_if<Layout>(&inner)) local.inner = *layout;
-}
-
 /// What a replica cannot be.
 void check_inner(Map& map, const std::string& name, const Strategy& inner) {
-  const auto* fsdp = std::get_if<Fsdp>(&inner);
+  const Fsdp* fsdp = inner.layout ? nullptr : fsdp_in(inner);
   if (fsdp != nullptr && fsdp->cpu_offload) {
     Map options = map.require(name).as_map();
     options.at_key("cpu_offload")
@@ -81,26 +74,28 @@ bool is_local_sgd_alone(const Value& strategy) {
   return has("local_sgd") && std::ranges::count_if(strategy_names(), has) == 1;
 }
 
-LocalSgd read_local_sgd(
+Strategy read_local_sgd(
     const Value& strategy,
     const std::function<Strategy(const std::string& name, Map& options)>& read_inner,
     const std::function<Strategy(const Map& map)>& read_mesh, const Reading& reading) {
   Map map = strategy.as_map();
   Map own = map.require("local_sgd").as_map();
-  LocalSgd local = read_options(own);
+  Strategy local = read_options(own);
   const auto has = [&](const std::string& key) { return map.has(key); };
   const bool has_kind = std::ranges::any_of(
       strategy_names(), [&](const auto& name) { return name != "local_sgd" && map.has(name); });
   if (std::ranges::any_of(layout_keys(), has) || (reading.has_mesh() && has_kind)) {
     refuse_server(map);
     const Framework before = reading.framework;
-    const Strategy inner = read_mesh(map);
+    Strategy inner = read_mesh(map);
     for (const std::string& name : strategy_names())
       if (name != "local_sgd" && map.has(name)) check_inner(map, name, inner);
-    if (has_kind || reading.in_parts)
-      set_inner(inner, local);
-    else  // degrees of 1 alone: a replica is one rank, which takes no default of ddp's
-      reading.framework = before;
+    if (has_kind || reading.in_parts) {
+      inner.local_sgd = local.local_sgd;
+      return inner;
+    }
+    // Degrees of 1 alone: a replica is one rank, which takes no default of ddp's.
+    reading.framework = before;
     return local;
   }
   std::string first;
@@ -116,7 +111,7 @@ LocalSgd read_local_sgd(
     const Strategy inner = read_inner(name, options);
     options.finish();
     check_inner(map, name, inner);
-    set_inner(inner, local);
+    local.sync = inner.sync;
   }
   map.finish();
   return local;

@@ -13,7 +13,7 @@ bool is_local_sgd_alone(const Value& strategy);
 /// `{local_sgd: {...}}`, or with what keeps the ranks of a replica in step beside it, or a layout.
 /// `read_inner` reads the options of a strategy by its name, and `read_mesh` what stands beside
 /// degrees.
-LocalSgd read_local_sgd(
+Strategy read_local_sgd(
     const Value& strategy,
     const std::function<Strategy(const std::string& name, Map& options)>& read_inner,
     const std::function<Strategy(const Map& map)>& read_mesh, const Reading& reading);

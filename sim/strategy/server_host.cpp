@@ -143,15 +143,15 @@ Node node_of_all(const Node& node, int servers) {
 
 }  // namespace
 
-std::optional<OneServer> one_for_like_servers(const ParameterServer& options,
-                                              const Cluster& cluster) {
+std::optional<OneServer> one_for_like_servers(const Strategy& strategy, const Cluster& cluster) {
+  const ParameterServer& options = *server_in(strategy);
   const std::vector<NodeId> hosts = server_hosts(options, cluster);
   const NodeGroup& group = cluster.group_of(hosts.front());
   const bool apart = std::set(hosts.begin(), hosts.end()).size() == hosts.size();
   const bool one_kind =
       std::ranges::all_of(hosts, [&](NodeId host) { return &cluster.group_of(host) == &group; });
   const bool beside_workers = group.node.gpus > 0;
-  if (hosts.size() < 2 || !apart || !one_kind || options.slice || options.worker ||
+  if (hosts.size() < 2 || !apart || !one_kind || options.slice || strategy.layout ||
       cluster.shared_cores || options.partition != ParameterServer::Partition::size ||
       group.node.nics != 1 || group.node.nic_burst > Bytes(0) ||
       !std::holds_alternative<Star>(cluster.fabric))
@@ -174,12 +174,13 @@ std::optional<OneServer> one_for_like_servers(const ParameterServer& options,
   return one;
 }
 
-std::size_t worker_count(const ParameterServer& options, const Cluster& cluster) {
-  if (options.worker) {
-    const auto mesh = mesh_on(*options.worker, cluster.gpu_count());
+std::size_t worker_count(const Strategy& strategy, const Cluster& cluster) {
+  if (strategy.layout) {
+    const auto mesh = mesh_on(*strategy.layout, cluster.gpu_count());
     return mesh ? static_cast<std::size_t>(mesh->data) : 1;
   }
-  if (options.aggregate == ParameterServer::Aggregate::none) return cluster.gpu_count();
+  if (server_in(strategy)->aggregate == ParameterServer::Aggregate::none)
+    return cluster.gpu_count();
   std::size_t nodes = 0;
   for (const NodeGroup& group : cluster.groups)
     if (group.node.gpus > 0) nodes += static_cast<std::size_t>(group.nodes);

@@ -64,11 +64,10 @@ struct OneServer {
 /// where no worker is beside it. Where each node has a worker and a server, as many NICs' worth of
 /// rate carries what servers send and receive, whoever sends it: then its times are those of
 /// messages that are spread evenly. Nothing: they are not alike.
-std::optional<OneServer> one_for_like_servers(const ParameterServer& options,
-                                              const Cluster& cluster);
+std::optional<OneServer> one_for_like_servers(const Strategy& strategy, const Cluster& cluster);
 
 /// Who exchanges with the servers: GPUs, nodes with GPUs (ParameterServer::aggregate), or replicas
-/// over several GPUs (ParameterServer::worker).
-std::size_t worker_count(const ParameterServer& options, const Cluster& cluster);
+/// over the ranks of a layout.
+std::size_t worker_count(const Strategy& strategy, const Cluster& cluster);
 
 }  // namespace rehearse::inline strategy

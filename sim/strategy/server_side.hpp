@@ -17,7 +17,4 @@ void add_queues(const ParameterServer& options, const std::vector<Server>& serve
 void add_servers(const ParameterServer& options, const Job& job,
                  const std::vector<ServerSide>& sides, std::size_t workers, Schedule& schedule);
 
-/// Workers that are replicas over ParameterServer::worker (layout.cpp).
-Schedule served_layout(const ParameterServer& options, const Job& job);
-
 }  // namespace rehearse::inline strategy

@@ -3,12 +3,10 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <map>
 
 #include "base/error.hpp"
 #include "strategy/choices.hpp"
-#include "strategy/server_host.hpp"
 #include "strategy/stage_plan.hpp"
 
 namespace rehearse::inline strategy {
@@ -34,38 +32,33 @@ std::string server_name(const ParameterServer& ps) {
   if (ps.warmup_rounds > 0) name += fmt::format(", {} warm-up", ps.warmup_rounds);
   if (ps.local_steps > 1) name += fmt::format(", {} local", ps.local_steps);
   if (ps.outer) name += ", outer sgd";
-  if (ps.worker) name += degrees_of(*ps.worker);
   return name;
+}
+
+std::string fsdp_name(const Fsdp& fsdp) {
+  if (fsdp.stage3) return "zero 3";
+  return (fsdp.per_parameter ? "fsdp2 " : "fsdp ") + name_of(kShardings, fsdp.sharding);
+}
+
+/// What keeps replicas equal, and how each is split.
+std::string replicas_name(const Strategy& strategy) {
+  std::string name = "ddp";
+  if (const Fsdp* fsdp = fsdp_in(strategy)) name = fsdp_name(*fsdp);
+  if (const Zero1* zero = zero_in(strategy))
+    name = zero->deepspeed && zero->deepspeed->partitions_gradients ? "zero 2" : "zero 1";
+  if (const ParameterServer* server = server_in(strategy)) name = server_name(*server);
+  if (is_alone(strategy)) name = "alone";
+  return strategy.layout ? name + degrees_of(*strategy.layout) : name;
 }
 
 }  // namespace
 
 std::string strategy_name(const Strategy& strategy) {
-  struct Namer {
-    std::string operator()(const Ddp&) const { return "ddp"; }
-    std::string operator()(const Fsdp& fsdp) const {
-      if (fsdp.stage3) return "zero 3";
-      return (fsdp.per_parameter ? "fsdp2 " : "fsdp ") + name_of(kShardings, fsdp.sharding);
-    }
-    std::string operator()(const Zero1& zero) const {
-      return zero.deepspeed && zero.deepspeed->partitions_gradients ? "zero 2" : "zero 1";
-    }
-    std::string operator()(const ParameterServer& ps) const { return server_name(ps); }
-    std::string operator()(const Layout& layout) const {
-      return std::visit(*this, layout.data) + degrees_of(layout);
-    }
-    std::string operator()(const LocalSgd& local) const {
-      std::string name = fmt::format("{} {}", local.outer ? "diloco" : "local_sgd", local.period);
-      if (local.fragments > 1) name += fmt::format(" in {} fragments", local.fragments);
-      std::visit(
-          [&](const auto& inner) {
-            if constexpr (requires { (*this)(inner); }) name += ", " + (*this)(inner);
-          },
-          local.inner);
-      return name;
-    }
-  };
-  return std::visit(Namer{}, strategy);
+  if (!strategy.local_sgd) return replicas_name(strategy);
+  const LocalSgd& local = *strategy.local_sgd;
+  std::string name = fmt::format("{} {}", local.outer ? "diloco" : "local_sgd", local.period);
+  if (local.fragments > 1) name += fmt::format(" in {} fragments", local.fragments);
+  return is_alone(strategy) ? name : name + ", " + replicas_name(strategy);
 }
 
 Precision computes_in(const Fsdp& options, Precision precision) {
@@ -83,8 +76,7 @@ Precision computes_in(const Fsdp& options, Precision precision) {
 }
 
 Precision computes_in(const Strategy& strategy, Precision precision) {
-  const auto* layout = inner_as<Layout>(strategy);
-  const auto* fsdp = layout ? std::get_if<Fsdp>(&layout->data) : inner_as<Fsdp>(strategy);
+  const Fsdp* fsdp = fsdp_in(strategy);
   return fsdp ? computes_in(*fsdp, precision) : computed_in(precision);
 }
 
@@ -108,40 +100,30 @@ std::string describe_strategy(const std::string& name) {
   return found->second;
 }
 
+const Ddp* ddp_in(const Strategy& strategy) { return std::get_if<Ddp>(&strategy.sync); }
+const Zero1* zero_in(const Strategy& strategy) { return std::get_if<Zero1>(&strategy.sync); }
+const Fsdp* fsdp_in(const Strategy& strategy) { return std::get_if<Fsdp>(&strategy.sync); }
 const ParameterServer* server_in(const Strategy& strategy) {
-  return std::get_if<ParameterServer>(&strategy);
+  return std::get_if<ParameterServer>(&strategy.sync);
 }
-ParameterServer* server_in(Strategy& strategy) { return std::get_if<ParameterServer>(&strategy); }
-const LocalSgd* local_sgd_in(const Strategy& strategy) { return std::get_if<LocalSgd>(&strategy); }
-
-const Layout* layout_in(const Strategy& strategy) {
-  const ParameterServer* const server = server_in(strategy);
-  return server != nullptr && server->worker ? &*server->worker : inner_as<Layout>(strategy);
+ParameterServer* server_in(Strategy& strategy) {
+  return std::get_if<ParameterServer>(&strategy.sync);
 }
-Layout* layout_in(Strategy& strategy) {
-  return const_cast<Layout*>(layout_in(std::as_const(strategy)));  // NOLINT: it is not const
+bool is_alone(const Strategy& strategy) { return std::holds_alternative<Alone>(strategy.sync); }
+bool is_one_layout(const Strategy& strategy) {
+  return strategy.layout && !strategy.local_sgd && server_in(strategy) == nullptr;
 }
-const Layout* own_layout_in(const Strategy& strategy) { return std::get_if<Layout>(&strategy); }
-Layout* own_layout_in(Strategy& strategy) { return std::get_if<Layout>(&strategy); }
-
-const Ddp* ddp_in(const Strategy& strategy) { return inner_as<Ddp>(strategy); }
-const Ddp* ddp_in(const Layout& layout) { return std::get_if<Ddp>(&layout.data); }
-const Zero1* zero_in(const Strategy& strategy) { return inner_as<Zero1>(strategy); }
-const Zero1* zero_in(const Layout& layout) { return std::get_if<Zero1>(&layout.data); }
-const Fsdp* fsdp_in(const Strategy& strategy) { return inner_as<Fsdp>(strategy); }
-const Fsdp* fsdp_in(const Layout& layout) { return std::get_if<Fsdp>(&layout.data); }
 
 int local_steps(const Strategy& strategy) {
-  if (const auto* server = std::get_if<ParameterServer>(&strategy)) return server->local_steps;
-  if (const auto* local = std::get_if<LocalSgd>(&strategy)) return local->period;
-  return 1;
+  if (const auto* server = server_in(strategy)) return server->local_steps;
+  return strategy.local_sgd ? strategy.local_sgd->period : 1;
 }
 
 int* micro_batches_of(Strategy& strategy) {
-  if (auto* ddp = inner_as<Ddp>(strategy)) return &ddp->gradient_accumulation;
-  if (auto* fsdp = inner_as<Fsdp>(strategy)) return &fsdp->gradient_accumulation;
-  if (auto* zero = inner_as<Zero1>(strategy)) return &zero->ddp.gradient_accumulation;
-  if (auto* layout = layout_in(strategy)) return &layout->micro_batches;
+  if (strategy.layout) return &strategy.layout->micro_batches;
+  if (auto* ddp = std::get_if<Ddp>(&strategy.sync)) return &ddp->gradient_accumulation;
+  if (auto* fsdp = std::get_if<Fsdp>(&strategy.sync)) return &fsdp->gradient_accumulation;
+  if (auto* zero = std::get_if<Zero1>(&strategy.sync)) return &zero->ddp.gradient_accumulation;
   return nullptr;
 }
 
@@ -154,41 +136,6 @@ std::size_t Job::replicas() const { return stage ? stage->replicas : cluster.gpu
 
 std::int64_t batches_per_iteration(const Strategy& strategy) {
   return std::int64_t{gradient_accumulation(strategy).value_or(1)} * local_steps(strategy);
-}
-
-Cluster layout_cluster(const Strategy& strategy, const Cluster& cluster) {
-  const auto* local = std::get_if<LocalSgd>(&strategy);
-  return local == nullptr ? cluster : cluster_of_replica(*local, cluster);
-}
-
-namespace {
-
-/// Ranks whose gradients count in an iteration: backup workers' are dropped, not all workers need
-/// take part, and some GPUs may serve.
-double contributing_ranks(const Strategy& strategy, const Job& job, const Schedule& schedule) {
-  const auto* server = std::get_if<ParameterServer>(&strategy);
-  const auto* layout = inner_as<Layout>(strategy);
-  const std::size_t sharing =
-      layout == nullptr ? 1
-                        : Mesh(layout->mesh).ranks() / static_cast<std::size_t>(layout->mesh.data);
-  if (server == nullptr) return static_cast<double>(job.cluster.gpu_count() / sharing);
-  if (server->sampled_workers > 0) return server->sampled_workers;
-  const auto workers = static_cast<double>(worker_count(*server, job.cluster));
-  const auto ranks = static_cast<double>(computing_ranks(schedule).size());
-  return ranks * (workers - server->backup_workers) / workers;
-}
-
-}  // namespace
-
-Schedule build_schedule(const Strategy& strategy, const Job& job) {
-  Schedule schedule =
-      std::visit([&job](const auto& options) { return build(options, job); }, strategy);
-  if (!schedule.mesh) {
-    schedule.samples_per_iteration =
-        std::floor(contributing_ranks(strategy, job, schedule)) *
-        static_cast<double>(job.batch_per_gpu * batches_per_iteration(strategy));
-  }
-  return schedule;
 }
 
 }  // namespace rehearse::inline strategy

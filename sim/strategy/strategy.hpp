@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -140,11 +141,10 @@ struct Zero1 {
 /// How pseudo-gradients travel; none: as parameters are stored.
 enum class OuterCompression { none, bf16, int8, int4 };
 
-/// A model in parts over a mesh of ranks: what is left of data parallelism beside pipeline, context
-/// and tensor parallelism. Names and defaults are Megatron-LM's and torchtitan's.
+/// A replica of the model over a mesh of ranks, in micro-batches. Names and defaults are
+/// Megatron-LM's and torchtitan's.
 struct Layout {
-  std::variant<Ddp, Zero1, Fsdp> data;  ///< how replicas keep the same parameters
-  Mesh mesh;                            ///< Mesh::data: as the cluster allows (mesh_on)
+  Mesh mesh{};  ///< Mesh::data: as the cluster allows (mesh_on)
   /// ModelParallel::tensor_overlap: TransformerEngine's tp_comm_overlap, or PyTorch's
   /// asynchronous tensor parallelism.
   bool tp_comm_overlap = false;
@@ -189,10 +189,10 @@ struct ParameterServer {
   /// Of gradient bytes into parameters, one server, the optimizer's step on them included. Nothing:
   /// as its host's memory and cores allow (server_host.hpp).
   std::optional<BytesPerSecond> apply_rate{};
-  /// Who a worker is: every GPU; or every node, whose GPUs sum their gradients (a reduce_scatter)
-  /// before its first GPU sends them once, and share what that receives (an all_gather). So do
-  /// MXNet's kvstore and BytePS. A node's update counts once: staleness, backup_workers and the
-  /// clocks of bounded workers are of nodes then.
+  /// Who a worker is without a layout: every GPU; or every node, whose GPUs sum their gradients (a
+  /// reduce_scatter) before its first GPU sends them once, and share what that receives (an
+  /// all_gather). So do MXNet's kvstore and BytePS. A node's update counts once: staleness,
+  /// backup_workers and the clocks of bounded workers are of nodes then.
   enum class Aggregate { none, node };
   Aggregate aggregate = Aggregate::none;
   /// Bytes of messages that the CPU of a worker, or of a server, gets through per second, each way:
@@ -231,10 +231,10 @@ struct ParameterServer {
   /// Synchronous: in each round only so many of the workers, drawn anew, take part (FedAvg's C); 0:
   /// all.
   int sampled_workers = 0;
-  /// A worker is a replica of the model over these ranks, each of which exchanges its own part of
-  /// the parameters (Layout::data is of no effect); nothing: a GPU, or as `aggregate` says.
-  std::optional<Layout> worker{};
 };
+
+/// Nothing keeps replicas equal: each is a GPU on its own.
+struct Alone {};
 
 /// Local SGD without a server: a replica takes `period` steps of its own, then all average their
 /// parameters by one all_reduce of them (PyTorch's PeriodicModelAverager; Stich, "Local SGD
@@ -244,59 +244,51 @@ struct ParameterServer {
 struct LocalSgd {
   int period = 1;
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::automatic;
-  /// How the ranks of a replica are kept in step, or share the model; nothing: each is one GPU.
-  std::variant<std::monostate, Ddp, Zero1, Fsdp, Layout> inner{};
-  /// So many runs of consecutive ranks; 0: a GPU each, or with `inner` a site or a
-  /// node each.
+  /// So many runs of consecutive ranks; 0: a GPU each where it is Alone, else a site or a node.
   int replicas = 0;
   std::optional<OuterSgd> outer{};
   OuterCompression compression = OuterCompression::none;  ///< of pseudo-gradients on their way
   int fragments = 1;      ///< equal parts of the parameters, each with its own turn in a period
   int overlap_steps = 0;  ///< steps between what a fragment sends and what it makes of the mean
-
-  /// A replica is one rank.
-  bool is_alone() const { return std::holds_alternative<std::monostate>(inner); }
 };
-/// InputError (without a place) where GPUs do not divide among replicas.
-std::size_t replica_count(const LocalSgd& options, const Cluster& cluster);
-/// What the first replica has of the cluster; its ranks are consecutive.
-Cluster cluster_of_replica(const LocalSgd& options, const Cluster& cluster);
-/// Of which groups of the cluster that one's groups are.
-std::vector<std::size_t> groups_of_replica(const LocalSgd& options, const Cluster& cluster);
+/// A training is a product of three axes. Outside this module nobody asks for an alternative of
+/// `sync` (tests/structure/check).
+struct Strategy {
+  using Kind = std::variant<Ddp, Zero1, Fsdp, ParameterServer, Alone>;
 
-using Strategy = std::variant<Ddp, Fsdp, Zero1, ParameterServer, LocalSgd, Layout>;
+  Kind sync{};                          ///< how replicas stay equal
+  std::optional<Layout> layout{};       ///< how ranks share a replica; nothing: it is one GPU
+  std::optional<LocalSgd> local_sgd{};  ///< what is averaged between groups that `sync` keeps equal
+
+  Strategy() = default;
+  template <std::convertible_to<Kind> Options>
+  Strategy(Options kind, std::optional<Layout> ranks = {}, std::optional<LocalSgd> steps = {})
+      : sync(std::move(kind)), layout(std::move(ranks)), local_sgd(std::move(steps)) {}
+  /// Of replicas that PyTorch's or Megatron-LM's DDP keeps equal.
+  Strategy(Layout ranks) : layout(std::move(ranks)) {}
+  /// Of GPUs on their own between two averages.
+  Strategy(LocalSgd steps) : sync(Alone{}), local_sgd(std::move(steps)) {}
+};
 std::string strategy_name(const Strategy& strategy);  ///< "ddp", "fsdp full_shard", "ps ssp 2", ...
 
-/// The strategy if it is of that kind, or what keeps a replica of local SGD in step if that is;
-/// null otherwise.
-template <class Kind>
-const Kind* inner_as(const Strategy& strategy) {
-  const auto* local = std::get_if<LocalSgd>(&strategy);
-  return local == nullptr ? std::get_if<Kind>(&strategy) : std::get_if<Kind>(&local->inner);
-}
-template <class Kind>
-Kind* inner_as(Strategy& strategy) {
-  return const_cast<Kind*>(inner_as<Kind>(std::as_const(strategy)));  // NOLINT: it is not const
-}
-
-/// What a training has of each, whichever strategy it is; null where it has none. Outside this
-/// module nobody asks for the alternatives of a variant (tests/structure/check).
+/// The options of what keeps replicas equal; null where it is another.
+const Ddp* ddp_in(const Strategy& strategy);
+const Zero1* zero_in(const Strategy& strategy);
+const Fsdp* fsdp_in(const Strategy& strategy);
 const ParameterServer* server_in(const Strategy& strategy);
 ParameterServer* server_in(Strategy& strategy);
-const LocalSgd* local_sgd_in(const Strategy& strategy);
-/// The layout of the training, of a replica of local SGD or of a server's worker; and that of the
-/// training alone.
-const Layout* layout_in(const Strategy& strategy);
-Layout* layout_in(Strategy& strategy);
-const Layout* own_layout_in(const Strategy& strategy);
-Layout* own_layout_in(Strategy& strategy);
-/// How replicas of the whole model are kept the same, or those of a layout.
-const Ddp* ddp_in(const Strategy& strategy);
-const Ddp* ddp_in(const Layout& layout);
-const Zero1* zero_in(const Strategy& strategy);
-const Zero1* zero_in(const Layout& layout);
-const Fsdp* fsdp_in(const Strategy& strategy);
-const Fsdp* fsdp_in(const Layout& layout);
+/// Each GPU trains on its own between two averages.
+bool is_alone(const Strategy& strategy);
+/// The layout is of all ranks: no server, and no average of local SGD, stands between them.
+bool is_one_layout(const Strategy& strategy);
+
+/// Parts of the cluster that take steps of their own between two averages of local SGD, or one.
+/// InputError (without a place) where GPUs do not divide among them.
+std::size_t replica_count(const Strategy& strategy, const Cluster& cluster);
+/// What the first of these has of the cluster; its ranks are consecutive. Without local SGD: all.
+Cluster cluster_of_replica(const Strategy& strategy, const Cluster& cluster);
+/// Of which groups of the cluster that one's groups are.
+std::vector<std::size_t> groups_of_replica(const Strategy& strategy, const Cluster& cluster);
 
 /// Steps of its own that a worker takes between two exchanges; 1: it exchanges every gradient.
 int local_steps(const Strategy& strategy);
@@ -312,9 +304,6 @@ std::int64_t batches_per_iteration(const Strategy& strategy);
 /// place of the parameters' own type, and autocast stays as it is.
 Precision computes_in(const Fsdp& options, Precision precision);
 Precision computes_in(const Strategy& strategy, Precision precision);
-
-/// The cluster of a layout: all of it, or beside local_sgd that of a replica.
-Cluster layout_cluster(const Strategy& strategy, const Cluster& cluster);
 
 /// Reads `{ddp: {...}}`, `{fsdp: {...}}`, `{zero: {stage: 1|2|3}}`, `{ps: {...}}` or `{local_sgd:
 /// {...}}`, beside which ddp, fsdp, fsdp2, zero or a layout may stand; what they leave out is as
@@ -353,14 +342,7 @@ struct Job {
   }
 };
 
-/// Schedules, one file each. InputError (without a place) where the cluster cannot run the
-/// strategy.
-Schedule build(const Ddp& options, const Job& job);
-Schedule build(const Fsdp& options, const Job& job);
-Schedule build(const Zero1& options, const Job& job);
-Schedule build(const ParameterServer& options, const Job& job);
-Schedule build(const LocalSgd& options, const Job& job);
-Schedule build(const Layout& options, const Job& job);
+/// InputError (without a place) where the cluster cannot run the strategy.
 Schedule build_schedule(const Strategy& strategy, const Job& job);
 
 /// The layout's mesh with what the cluster's GPUs leave to data parallelism; nothing where its
@@ -372,7 +354,7 @@ ModelParallel parallel_of(const Layout& layout, const Cluster& cluster);
 PipelineOrder order_of(const Layout& layout);
 /// Which actions of a rank's order run beside the next one (side_by_side()); empty: each runs
 /// alone.
-std::vector<bool> beside_next(const Layout& layout, const std::vector<PipelineAction>& order);
+std::vector<bool> beside_next(const Strategy& strategy, const std::vector<PipelineAction>& order);
 
 /// DDP's buckets as c10d's compute_bucket_assignment_by_size makes them after the first iteration:
 /// tensors in order of readiness fill a bucket until it holds its cap (the first `first_cap`, then

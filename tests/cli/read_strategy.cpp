@@ -15,6 +15,11 @@ Strategy read_usual(const Document& document) {
 
 Strategy read(const std::string& text) { return read_usual(*Document::parse(text, "test.yaml")); }
 
+template <class Kind>
+Kind options_of(const Strategy& strategy) {
+  return std::get<Kind>(strategy.sync);
+}
+
 std::string message_of(const std::string& text) {
   try {
     read(text);
@@ -25,7 +30,7 @@ std::string message_of(const std::string& text) {
 }
 
 BOOST_AUTO_TEST_CASE(ddp_without_options_has_pytorch_s_defaults) {
-  const auto ddp = std::get<Ddp>(read("ddp: {}"));
+  const auto ddp = options_of<Ddp>(read("ddp: {}"));
   BOOST_TEST(ddp.bucket_cap_mb == 25);
   BOOST_TEST(ddp.first_bucket_mb == 1);
   BOOST_TEST(!ddp.gradient_as_bucket_view);
@@ -36,7 +41,7 @@ BOOST_AUTO_TEST_CASE(ddp_without_options_has_pytorch_s_defaults) {
 }
 
 BOOST_AUTO_TEST_CASE(every_option_of_ddp_arrives) {
-  const auto ddp = std::get<Ddp>(
+  const auto ddp = options_of<Ddp>(
       read("ddp: {bucket_cap_mb: 50, first_bucket_mb: 0.5, gradient_as_bucket_view: true, "
            "static_graph: true, compression: bf16, gradient_accumulation: 4, algorithm: tree}"));
   BOOST_TEST(ddp.bucket_cap_mb == 50);
@@ -49,7 +54,7 @@ BOOST_AUTO_TEST_CASE(every_option_of_ddp_arrives) {
 }
 
 BOOST_AUTO_TEST_CASE(fsdp_without_options_has_pytorch_s_defaults) {
-  const auto fsdp = std::get<Fsdp>(read("fsdp: {}"));
+  const auto fsdp = options_of<Fsdp>(read("fsdp: {}"));
   BOOST_TEST((fsdp.sharding == Fsdp::Sharding::full_shard));
   BOOST_TEST((fsdp.backward_prefetch == Fsdp::Prefetch::backward_pre));
   BOOST_TEST(!fsdp.forward_prefetch);
@@ -60,7 +65,7 @@ BOOST_AUTO_TEST_CASE(fsdp_without_options_has_pytorch_s_defaults) {
 }
 
 BOOST_AUTO_TEST_CASE(every_option_of_fsdp_arrives) {
-  const auto fsdp = std::get<Fsdp>(
+  const auto fsdp = options_of<Fsdp>(
       read("fsdp: {sharding: hybrid_shard, shard_group: 8, backward_prefetch: backward_post, "
            "forward_prefetch: true, limit_all_gathers: false, wrap: {min_num_params: 1000}, "
            "param_dtype: bf16, reduce_dtype: fp32, buffer_dtype: bf16, cpu_offload: true, "
@@ -82,42 +87,44 @@ BOOST_AUTO_TEST_CASE(every_option_of_fsdp_arrives) {
 }
 
 BOOST_AUTO_TEST_CASE(an_fp16_parameter_type_has_two_bytes) {
-  const auto fsdp = std::get<Fsdp>(read("fsdp: {param_dtype: fp16}"));
+  const auto fsdp = options_of<Fsdp>(read("fsdp: {param_dtype: fp16}"));
   BOOST_TEST(parameter_element(*fsdp.param_dtype).value() == 2);
 }
 
 BOOST_AUTO_TEST_CASE(the_host_overhead_of_a_unit_is_a_time) {
-  BOOST_TEST(std::get<Fsdp>(read("fsdp: {host_overhead: 8ms}")).host_overhead.value() == 8e-3);
-  BOOST_TEST(std::get<Fsdp>(read("fsdp: {}")).host_overhead.value() == 0);
+  BOOST_TEST(options_of<Fsdp>(read("fsdp: {host_overhead: 8ms}")).host_overhead.value() == 8e-3);
+  BOOST_TEST(options_of<Fsdp>(read("fsdp: {}")).host_overhead.value() == 0);
   BOOST_TEST(message_of("fsdp: {host_overhead: 8}").find("fsdp.host_overhead: expected a time") !=
              std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(wrap_model_wraps_the_whole_model) {
-  BOOST_TEST((std::get<Fsdp>(read("fsdp: {wrap: model}")).wrap == Fsdp::Wrap::model));
+  BOOST_TEST((options_of<Fsdp>(read("fsdp: {wrap: model}")).wrap == Fsdp::Wrap::model));
 }
 
 BOOST_AUTO_TEST_CASE(zero_stages_2_and_3_are_deepspeed_s) {
-  BOOST_TEST(std::get<Zero1>(read("zero: {stage: 1, bucket_cap_mb: 10}")).ddp.bucket_cap_mb == 10);
-  const auto two = std::get<Zero1>(read("zero: {stage: 2, overlap_comm: true}"));
+  BOOST_TEST(options_of<Zero1>(read("zero: {stage: 1, bucket_cap_mb: 10}")).ddp.bucket_cap_mb ==
+             10);
+  const auto two = options_of<Zero1>(read("zero: {stage: 2, overlap_comm: true}"));
   BOOST_TEST(two.deepspeed->partitions_gradients);
   BOOST_TEST(two.deepspeed->overlap_comm);
   BOOST_TEST(two.deepspeed->contiguous_gradients);
   BOOST_TEST(two.deepspeed->reduce_bucket_size == 500'000'000);
-  const auto three = std::get<Fsdp>(read("zero: {stage: 3, reduce_bucket_size: 7}"));
+  const auto three = options_of<Fsdp>(read("zero: {stage: 3, reduce_bucket_size: 7}"));
   BOOST_TEST((three.sharding == Fsdp::Sharding::full_shard));
   BOOST_TEST(three.stage3->reduce_bucket_size == 7);
   BOOST_TEST(three.stage3->overlap_comm);
 }
 
 BOOST_AUTO_TEST_CASE(staleness_is_a_number_or_unbounded_and_0_by_default) {
-  BOOST_TEST(*std::get<ParameterServer>(read("ps: {}")).staleness == 0u);
-  BOOST_TEST(*std::get<ParameterServer>(read("ps: {staleness: 3}")).staleness == 3u);
-  BOOST_TEST(!std::get<ParameterServer>(read("ps: {staleness: unbounded}")).staleness.has_value());
+  BOOST_TEST(*options_of<ParameterServer>(read("ps: {}")).staleness == 0u);
+  BOOST_TEST(*options_of<ParameterServer>(read("ps: {staleness: 3}")).staleness == 3u);
+  BOOST_TEST(
+      !options_of<ParameterServer>(read("ps: {staleness: unbounded}")).staleness.has_value());
 }
 
 BOOST_AUTO_TEST_CASE(every_option_of_the_parameter_server_arrives) {
-  const auto ps = std::get<ParameterServer>(
+  const auto ps = options_of<ParameterServer>(
       read("ps: {servers: 3, server_host: cpu_node, staleness: 0, backup_workers: 2, "
            "apply_rate: 5GBps, aggregate: node, worker_cpu_rate: 2GBps, server_cpu_rate: 3GBps, "
            "partition: unit, layerwise: true}"));
@@ -163,7 +170,7 @@ BOOST_AUTO_TEST_CASE(backup_workers_need_synchronous_updates) {
 }
 
 BOOST_AUTO_TEST_CASE(what_a_server_does_by_its_host_has_no_default) {
-  const auto ps = std::get<ParameterServer>(read("ps: {}"));
+  const auto ps = options_of<ParameterServer>(read("ps: {}"));
   BOOST_TEST(!ps.apply_rate.has_value());
   BOOST_TEST(!ps.worker_cpu_rate.has_value());
   BOOST_TEST(!ps.server_cpu_rate.has_value());
@@ -173,8 +180,8 @@ BOOST_AUTO_TEST_CASE(a_server_s_outer_optimizer_is_local_sgd_s) {
   const std::string text =
       "outer_optimizer: {sgd: {learning_rate: 0.5, momentum: 0.8, nesterov: false}}, "
       "compression: int4}";
-  const auto ps = std::get<ParameterServer>(read("ps: {local_steps: 9, " + text));
-  const auto local = std::get<LocalSgd>(read("local_sgd: {period: 9, " + text));
+  const auto ps = options_of<ParameterServer>(read("ps: {local_steps: 9, " + text));
+  const auto local = *read("local_sgd: {period: 9, " + text).local_sgd;
   BOOST_TEST((ps.outer == OuterSgd{0.5, 0.8, false}));
   BOOST_TEST((ps.outer == local.outer));
   BOOST_TEST((ps.compression == OuterCompression::int4));

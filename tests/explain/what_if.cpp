@@ -185,7 +185,7 @@ Machine machine_of(const Strategy& strategy) {
   server.gpus = 0;
   server.nvlink.reset();
   cluster.groups.push_back({"servers", 1, server});
-  if (!std::holds_alternative<ParameterServer>(strategy)) cluster.groups.pop_back();
+  if (server_in(strategy) == nullptr) cluster.groups.pop_back();
   Machine machine{.schedule = schedule_of(strategy, made, cluster, kSteps), .cluster = cluster};
   machine.schedule.ranks[1].slowdown = 1.2;
   machine.schedule.ranks[2].delay = Seconds(2e-4);

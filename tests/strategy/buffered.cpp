@@ -15,22 +15,19 @@ namespace data = boost::unit_test::data;
 constexpr int kRanks = 4;
 constexpr double kForward = 2 * kMs, kOptimizer = 3 * kMs;
 
-Layout replicas(int micro_batches, bool overlaps) {
-  Layout layout;
-  layout.data = Ddp{.bucket_cap_mb = overlaps ? 1.0 : 0,
-                    .algorithm = CollectiveAlgorithm::ring,
-                    .overlap_grad_reduce = overlaps};
-  layout.micro_batches = micro_batches;
-  return layout;
+Strategy replicas(int micro_batches, bool overlaps) {
+  const Ddp ddp{.bucket_cap_mb = overlaps ? 1.0 : 0,
+                .algorithm = CollectiveAlgorithm::ring,
+                .overlap_grad_reduce = overlaps};
+  return {ddp, Layout{.micro_batches = micro_batches}};
 }
 
-Layout sharded(bool overlaps) {
-  Layout layout;
-  layout.data = Zero1{{.bucket_cap_mb = 1,
-                       .algorithm = CollectiveAlgorithm::ring,
-                       .overlap_grad_reduce = overlaps,
-                       .overlap_param_gather = overlaps}};
-  return layout;
+Strategy sharded(bool overlaps) {
+  const Zero1 zero{{.bucket_cap_mb = 1,
+                    .algorithm = CollectiveAlgorithm::ring,
+                    .overlap_grad_reduce = overlaps,
+                    .overlap_param_gather = overlaps}};
+  return {zero, Layout{}};
 }
 
 double reduce_scatter_time(double size) { return all_gather_time(kRanks, size); }
@@ -59,10 +56,10 @@ BOOST_DATA_TEST_CASE(with_overlap_buckets_go_as_they_fill,
 }
 
 /// Of the second of two steps.
-double second_step(const Layout& layout, const Toy& toy) {
+double second_step(const Strategy& strategy, const Toy& toy) {
   const Cluster cluster = star_cluster(kRanks);
   const auto end_of = [&](std::uint32_t steps) {
-    const Schedule schedule = schedule_of(layout, toy, cluster, steps);
+    const Schedule schedule = schedule_of(strategy, toy, cluster, steps);
     const Trace trace = play(schedule, cluster);
     return span_of(schedule, trace, 0, "optimizer", steps - 1).end.value();
   };
@@ -82,12 +79,12 @@ BOOST_DATA_TEST_CASE(a_unit_waits_for_its_own_parameters, data::make({0.1 * kMs,
 
 // Megatron-LM's choice: the first stage has buckets of 40 M gradients, others have one.
 BOOST_AUTO_TEST_CASE(only_the_first_stage_has_buckets) {
-  Layout layout = replicas(4, true);
-  std::get<Ddp>(layout.data).bucket_cap_mb = 0;
-  layout.mesh.pipeline = 2;
+  Strategy strategy = replicas(4, true);
+  std::get<Ddp>(strategy.sync).bucket_cap_mb = 0;
+  strategy.layout->mesh.pipeline = 2;
   const double large = 4 * 30e6;
   const Schedule schedule = schedule_of(
-      layout, equal_units(8, {large, kForward, kForward}, kOptimizer), star_cluster(kRanks));
+      strategy, equal_units(8, {large, kForward, kForward}, kOptimizer), star_cluster(kRanks));
   const auto first = sizes_of(schedule.programs[0], CollectiveKind::all_reduce);
   const auto second = sizes_of(schedule.programs[1], CollectiveKind::all_reduce);
   BOOST_TEST(first == (std::vector<double>{2 * large, 2 * large}));
@@ -101,7 +98,7 @@ BOOST_AUTO_TEST_CASE(gradients_of_bf16_add_up_in_fp32) {
   Job job = job_of(toy, cluster);
   job.precision = job.optimizer.of = Precision::bf16_master;
   job.optimizer.wide_gradients = true;
-  const Schedule schedule = build_schedule(Strategy(sharded(false)), job);
+  const Schedule schedule = build_schedule(sharded(false), job);
   MemoryReplay replay(schedule.programs[0], {.caching = false});
   Bytes most;
   for (int i = 0; i < 2; ++i)

@@ -64,21 +64,16 @@ BOOST_DATA_TEST_CASE(shards_add_up_their_norms, data::make({1, 2}), version) {
   BOOST_CHECK_CLOSE(added(fsdp), passes(kAll / kRanks) + norm_of_all(), kPercent);
 }
 
-Layout layout_of(bool sharded) {
-  const Ddp ddp{.algorithm = CollectiveAlgorithm::ring};
-  Layout layout;
-  if (sharded)
-    layout.data = Zero1{ddp};
-  else
-    layout.data = ddp;
-  return layout;
+Strategy in_layout(bool sharded) {
+  if (sharded) return {Zero1{kRingDdp}, Layout{}};
+  return {kRingDdp, Layout{}};
 }
 
 // bf16 parameters have gradients in fp32, twice as wide.
 BOOST_AUTO_TEST_CASE(gradients_have_a_width_of_their_own) {
-  BOOST_CHECK_CLOSE(added(layout_of(false)), passes(kAll), kPercent);
-  BOOST_CHECK_CLOSE(added(layout_of(true)), passes(kAll / kRanks) + norm_of_all(), kPercent);
-  BOOST_CHECK_CLOSE(added(layout_of(true), Precision::bf16_master),
+  BOOST_CHECK_CLOSE(added(in_layout(false)), passes(kAll), kPercent);
+  BOOST_CHECK_CLOSE(added(in_layout(true)), passes(kAll / kRanks) + norm_of_all(), kPercent);
+  BOOST_CHECK_CLOSE(added(in_layout(true), Precision::bf16_master),
                     passes(kAll / kRanks) + norm_of_all(), kPercent);
 }
 
@@ -196,13 +191,13 @@ BOOST_AUTO_TEST_CASE(nothing_is_clipped_unless_it_is_said) {
 
 // Megatron-LM reads each bucket, then divides it by the number of replicas in place.
 BOOST_DATA_TEST_CASE(buckets_are_looked_at_for_nans, data::make({false, true}), checks) {
-  Layout layout = layout_of(true);
-  std::get<Zero1>(layout.data).ddp.check_for_nan_in_grad = checks;
-  const Program program = clipped(layout, 0).programs[0];
+  Strategy strategy = in_layout(true);
+  std::get<Zero1>(strategy.sync).ddp.check_for_nan_in_grad = checks;
+  const Program program = clipped(strategy, 0).programs[0];
   BOOST_TEST(count_of(program, "copy bucket 0, checked") == (checks ? 1U : 0U));
   BOOST_TEST(count_of(program, "copy bucket 0, divided") == 1U);
-  layout.data = Ddp{.check_for_nan_in_grad = checks};
-  BOOST_TEST(count_of(clipped(layout, 0).programs[0], "copy bucket 0, checked") ==
+  strategy.sync = Ddp{.check_for_nan_in_grad = checks};
+  BOOST_TEST(count_of(clipped(strategy, 0).programs[0], "copy bucket 0, checked") ==
              (checks ? 1U : 0U));
 }
 

@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(compression_of_16_bit_gradients_changes_nothing) {
   Ddp ddp = ring_ddp();
   ddp.compression = Ddp::Compression::bf16;
   // 2 B each: two units of 0.5 MiB close the first bucket, the third is left over.
-  const auto sizes = sizes_of(build(ddp, job).programs[0], CollectiveKind::all_reduce);
+  const auto sizes = sizes_of(build_schedule(ddp, job).programs[0], CollectiveKind::all_reduce);
   BOOST_TEST(sizes == (std::vector<double>{kMiB, kMiB / 2}), boost::test_tools::per_element());
 }
 
@@ -137,10 +137,11 @@ BOOST_AUTO_TEST_CASE(a_hook_converts_no_gradients_that_have_its_type) {
   Job job = job_of(model, cluster);
   job.precision = Precision::bf16_pure;
   Ddp ddp = ring_ddp();
-  const double plain = play(build(ddp, job), cluster).end.value();
+  const double plain = play(build_schedule(ddp, job), cluster).end.value();
   ddp.compression = Ddp::Compression::bf16;
   // All buckets but the last fill beside nothing that waits for them.
-  BOOST_CHECK_CLOSE(play(build(ddp, job), cluster).end.value(), plain + 3 * c / 2, kPercent);
+  BOOST_CHECK_CLOSE(play(build_schedule(ddp, job), cluster).end.value(), plain + 3 * c / 2,
+                    kPercent);
 }
 
 BOOST_AUTO_TEST_CASE(a_world_of_one_does_not_communicate) {

@@ -46,27 +46,23 @@ double steady(const Trace& trace) {
          static_cast<double>(trace.iteration_end[0].size() - 1);
 }
 
-using Inner = decltype(LocalSgd::inner);
-struct NamedInner {
+struct NamedSync {
   std::string name;
-  Inner inner;
-  Strategy alone;
+  Strategy::Kind sync;
   bool is_sharded = false;  ///< a rank holds its share alone
 };
 
-std::vector<NamedInner> inner_strategies() {
+std::vector<NamedSync> inner_strategies() {
   const Ddp ddp{.bucket_cap_mb = 8, .algorithm = kRing};
-  const Fsdp fsdp{.algorithm = kRing};
-  return {{"ddp", ddp, ddp}, {"zero 1", Zero1{ddp}, Zero1{ddp}}, {"fsdp", fsdp, fsdp, true}};
+  return {{"ddp", ddp}, {"zero 1", Zero1{ddp}}, {"fsdp", Fsdp{.algorithm = kRing}, true}};
 }
 
 BOOST_DATA_TEST_CASE(a_period_is_its_inner_steps_and_the_outer_one,
                      data::make({1, 2, 7}) * data::make({2, 3}) * data::make({1, 3}), period,
                      replicas, nodes) {
-  for (const auto& [name, inner, alone, is_sharded] : inner_strategies()) {
-    LocalSgd options = diloco(period, replicas);
-    options.inner = inner;
-    const double step = steady(trace_of(alone, two_units(), star_cluster(nodes), 3));
+  for (const auto& [name, sync, is_sharded] : inner_strategies()) {
+    const Strategy options{sync, {}, diloco(period, replicas)};
+    const double step = steady(trace_of(sync, two_units(), star_cluster(nodes), 3));
     const double own = kP / nodes;
     const double gathered = is_sharded ? 0 : all_gather_time(nodes, kP);
     const double outer =
@@ -95,13 +91,11 @@ BOOST_DATA_TEST_CASE(a_replica_in_stages_exchanges_each_stage_on_its_own,
   Toy made = equal_units(static_cast<std::size_t>(stages), {kStage, 2 * kMs, 4 * kMs}, 3 * kMs);
   made.costs.copy_rate = BytesPerSecond(kCopyRate);
   Layout inner;
-  inner.data = Ddp{.algorithm = kRing};
   inner.mesh.pipeline = stages;
   inner.micro_batches = stages;
-  LocalSgd options = diloco(period, replicas);
-  options.inner = inner;
+  const Strategy options{kRingDdp, inner, diloco(period, replicas)};
   const int each = stages * data_parallel;
-  const double step = steady(trace_of(inner, made, free_network(each), 3));
+  const double step = steady(trace_of({kRingDdp, inner}, made, free_network(each), 3));
   const double own = kStage / data_parallel;
   const double gathered = data_parallel == 1 ? 0 : ring_time(data_parallel, kStage) / 2;
   const double outer = send_time(own) + ring_time(replicas, own) + apply_time(own) + gathered;
@@ -172,12 +166,9 @@ BOOST_AUTO_TEST_CASE(fragments_have_their_turns_evenly_over_the_period) {
 // ---- The list scheduler ----
 
 BOOST_AUTO_TEST_CASE(periods_take_what_a_list_scheduler_says) {
-  std::vector<std::pair<LocalSgd, int>> all;
-  for (const auto& one : inner_strategies()) {
-    LocalSgd options = diloco(3, 2);
-    options.inner = one.inner;
-    all.emplace_back(options, 4);
-  }
+  std::vector<std::pair<Strategy, int>> all;
+  for (const auto& one : inner_strategies())
+    all.emplace_back(Strategy{one.sync, {}, diloco(3, 2)}, 4);
   for (const int fragments : {1, 2, 5})
     for (const int overlap : {0, 1, 4}) {
       LocalSgd options = diloco(5);
@@ -208,8 +199,7 @@ Cluster sites_cluster(int sites, int nodes, int gpus) {
 
 BOOST_DATA_TEST_CASE(all_ranks_of_a_site_share_its_link, data::make({2, 3}) * data::make({1, 4}),
                      sites, nodes) {
-  LocalSgd options = diloco(2);
-  options.inner = Fsdp{.algorithm = kRing};
+  const Strategy options{Fsdp{.algorithm = kRing}, {}, diloco(2)};
   const Cluster cluster = sites_cluster(sites, nodes, 2);
   const Toy model = two_units();
   const double step =
@@ -230,9 +220,8 @@ BOOST_DATA_TEST_CASE(folded_sites_take_what_all_of_them_do,
       for (const int overlap : {0, 2}) {
         Cluster cluster = sites_cluster(sites, nodes, 2);
         if (!slow) cluster.fabric = Star{};
-        LocalSgd options = diloco(4, sites);
-        options.inner = one.inner;
-        options.overlap_steps = overlap;
+        Strategy options{one.sync, {}, diloco(4, sites)};
+        options.local_sgd->overlap_steps = overlap;
         const Schedule schedule = schedule_of(options, two_units(), cluster, 3);
         std::string why_not;
         const auto folded = fold(schedule, cluster, why_not);
@@ -246,8 +235,7 @@ BOOST_DATA_TEST_CASE(folded_sites_take_what_all_of_them_do,
 
 BOOST_AUTO_TEST_CASE(replicas_that_are_no_sites_do_not_fold) {
   const Cluster cluster = sites_cluster(2, 4, 2);
-  LocalSgd options = diloco(2, 4);
-  options.inner = Ddp{.algorithm = kRing};
+  const Strategy options{kRingDdp, {}, diloco(2, 4)};
   std::string why_not;
   BOOST_TEST(!fold(schedule_of(options, two_units(), cluster), cluster, why_not));
   BOOST_TEST(why_not == "replicas are no sites");
@@ -256,7 +244,7 @@ BOOST_AUTO_TEST_CASE(replicas_that_are_no_sites_do_not_fold) {
 // ---- Memory ----
 
 /// Bytes of a kind between two iterations.
-double resident(const LocalSgd& options, const Cluster& cluster, MemoryKind kind) {
+double resident(const Strategy& options, const Cluster& cluster, MemoryKind kind) {
   const Schedule schedule = schedule_of(options, two_units(), cluster);
   MemoryReplay replay(schedule.programs[0], {.caching = false});
   replay.iterate();
@@ -266,8 +254,7 @@ double resident(const LocalSgd& options, const Cluster& cluster, MemoryKind kind
 
 BOOST_AUTO_TEST_CASE(a_rank_keeps_the_outer_state_of_its_share) {
   for (const auto& one : inner_strategies()) {
-    LocalSgd options = diloco(4, 2);
-    options.inner = one.inner;
+    Strategy options{one.sync, {}, diloco(4, 2)};
     const bool whole = one.name == "ddp";
     const double adam = (whole ? 2 : 0.5) * kP;  // two states, of 1/4 where it is sharded
     const auto kept = [&] {
@@ -275,7 +262,7 @@ BOOST_AUTO_TEST_CASE(a_rank_keeps_the_outer_state_of_its_share) {
     };
     BOOST_TEST_CONTEXT(one.name) {
       BOOST_TEST(kept() == adam + 2 * kP / 4);
-      options.outer->momentum = 0;
+      options.local_sgd->outer->momentum = 0;
       BOOST_TEST(kept() == adam + kP / 4);
     }
   }

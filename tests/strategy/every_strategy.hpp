@@ -138,18 +138,18 @@ inline std::vector<NamedStrategy> every_local_sgd() {
       all.push_back({"local_sgd " + to_string(algorithm) + " " + std::to_string(period),
                      LocalSgd{.period = period, .algorithm = algorithm}});
   const Ddp ddp{.bucket_cap_mb = 2};
-  using Inner = decltype(LocalSgd::inner);
-  for (const Inner& inner : {Inner{}, Inner{ddp}, Inner{Zero1{ddp}}, Inner{Fsdp{}},
-                             Inner{Fsdp{.sharding = Fsdp::Sharding::hybrid_shard}}})
+  using Kind = Strategy::Kind;
+  for (const Kind& sync : {Kind{Alone{}}, Kind{ddp}, Kind{Zero1{ddp}}, Kind{Fsdp{}},
+                           Kind{Fsdp{.sharding = Fsdp::Sharding::hybrid_shard}}})
     for (const int overlap : {0, 1}) {
       const LocalSgd local{.period = 5,
                            .algorithm = CollectiveAlgorithm::ring,
-                           .inner = inner,
                            .outer = OuterSgd{},
                            .compression = OuterCompression::int8,
                            .fragments = 1 + overlap,
                            .overlap_steps = overlap};
-      all.push_back({strategy_name(local) + ", overlap " + std::to_string(overlap), local});
+      const Strategy strategy{sync, {}, local};
+      all.push_back({strategy_name(strategy) + ", overlap " + std::to_string(overlap), strategy});
     }
   return all;
 }

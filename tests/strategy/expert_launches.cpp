@@ -11,7 +11,6 @@ constexpr int kBlocks = 2;
 
 Layout four_ranks() {
   Layout layout;
-  layout.data = Ddp{.algorithm = CollectiveAlgorithm::ring};
   layout.mesh.expert = 4;
   return layout;
 }
@@ -23,7 +22,7 @@ double step_with(double awaited) {
   for (std::size_t i = 0; i < toy.model.units.size(); ++i)
     if (!toy.model.units[i].exchanges.empty())
       toy.costs.units[i].forward_launch = toy.costs.units[i].awaited_launch = Seconds(awaited);
-  const Schedule schedule = schedule_of(four_ranks(), toy, cluster);
+  const Schedule schedule = schedule_of({kRingDdp, four_ranks()}, toy, cluster);
   validate(schedule);
   return play(schedule, cluster).end.value();
 }

@@ -21,8 +21,9 @@ Toy share_on(const Layout& layout, const Cluster& cluster, int layers = 2) {
   return share_on(mixture(layers), layout, cluster);
 }
 
-Schedule schedule_on(const Layout& layout, const Cluster& cluster, int layers = 2) {
-  return schedule_of(layout, share_on(layout, cluster, layers), cluster);
+Schedule schedule_on(const Layout& layout, const Cluster& cluster, int layers = 2,
+                     const Strategy::Kind& sync = kRingDdp) {
+  return schedule_of({sync, layout}, share_on(layout, cluster, layers), cluster);
 }
 
 /// Bytes of a rank's collectives, by the name of their group and their kind.
@@ -133,9 +134,7 @@ BOOST_AUTO_TEST_CASE(experts_gradients_are_reduced_among_those_that_have_them) {
 }
 
 BOOST_AUTO_TEST_CASE(a_distributed_optimizer_scatters_and_gathers_both) {
-  Layout layout = expert_layout(8);
-  layout.data = Zero1{};
-  const auto bytes = sent(schedule_on(layout, nodes_of(4)));
+  const auto bytes = sent(schedule_on(expert_layout(8), nodes_of(4), 2, Zero1{}));
   const double of_experts = 2 * kExperts / 8 * kExpert * 4;
   for (const auto kind : {CollectiveKind::reduce_scatter, CollectiveKind::all_gather})
     BOOST_TEST(sum(bytes.at({"experts' replicas", kind})) == of_experts);
@@ -143,9 +142,8 @@ BOOST_AUTO_TEST_CASE(a_distributed_optimizer_scatters_and_gathers_both) {
 
 BOOST_AUTO_TEST_CASE(fsdp_gathers_experts_among_those_that_share_them) {
   Layout layout = expert_layout(8);
-  layout.data = Fsdp{.per_parameter = true};
   layout.micro_batches = 1;
-  const auto bytes = sent(schedule_on(layout, nodes_of(4)));
+  const auto bytes = sent(schedule_on(layout, nodes_of(4), 2, Fsdp{.per_parameter = true}));
   const double block = kExperts / 8 * kExpert * 4;
   const auto& gathers = bytes.at({"experts' replicas", CollectiveKind::all_gather});
   BOOST_TEST(gathers.size() == 4u);  // two blocks, each way
@@ -209,7 +207,7 @@ BOOST_AUTO_TEST_CASE(a_step_is_its_computations_and_balanced_exchanges) {
   const Layout layout = expert_layout(4);
   const Cluster cluster = nodes_of(4, 1);
   const Toy toy = share_on(layout, cluster);
-  const Schedule schedule = schedule_of(layout, toy, cluster);
+  const Schedule schedule = schedule_of({kRingDdp, layout}, toy, cluster);
   double computed = 0, waited = 0, reduced = 0;
   for (const Op& op : schedule.program_of(RankId(0)).ops) {
     if (const auto* compute = std::get_if<Compute>(&op.work)) computed += compute->duration.value();
@@ -229,7 +227,7 @@ BOOST_AUTO_TEST_CASE(a_step_is_its_computations_and_balanced_exchanges) {
 BOOST_AUTO_TEST_CASE(shared_experts_hide_behind_dispatch_and_combine) {
   Layout layout = expert_layout(8);
   const Cluster cluster = nodes_of(2);
-  const double apart = step_of(layout, share_on(layout, cluster), cluster);
+  const double apart = step_of({kRingDdp, layout}, share_on(layout, cluster), cluster);
   layout.expert_overlap = true;
   const Toy beside = share_on(layout, cluster);
   layout.expert_overlap = false;
@@ -237,7 +235,7 @@ BOOST_AUTO_TEST_CASE(shared_experts_hide_behind_dispatch_and_combine) {
   BOOST_CHECK_CLOSE(beside.model.forward_flops(), plain.model.forward_flops(), kPercent);
   BOOST_CHECK_CLOSE(beside.costs.units[1].backward.value(), plain.costs.units[1].backward.value(),
                     kPercent);
-  BOOST_CHECK_LT(step_of(layout, beside, cluster), apart);
+  BOOST_CHECK_LT(step_of({kRingDdp, layout}, beside, cluster), apart);
 }
 
 /// The labels of what a rank computes and exchanges with others that have experts, in order.
@@ -291,7 +289,7 @@ BOOST_AUTO_TEST_CASE(exchanges_hide_behind_another_micro_batch) {
   const auto step = [&](int micro_batches, bool overlap) {
     layout.micro_batches = micro_batches;
     layout.expert_comm_overlap = overlap;
-    const Schedule schedule = schedule_of(layout, toy, cluster);
+    const Schedule schedule = schedule_of({kRingDdp, layout}, toy, cluster);
     validate(schedule);
     double computed = 0;
     for (const Op& op : schedule.program_of(RankId(0)).ops)

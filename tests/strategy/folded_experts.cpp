@@ -13,8 +13,10 @@ namespace {
 
 namespace data = boost::unit_test::data;
 
-void check_folds(const Layout& layout, const Cluster& cluster, std::size_t ranks) {
-  check_folds(schedule_of(layout, share_on(mixture(2), layout, cluster), cluster), cluster, ranks);
+void check_folds(const Layout& layout, const Cluster& cluster, std::size_t ranks,
+                 const Strategy::Kind& sync = kRingDdp) {
+  check_folds(schedule_of({sync, layout}, share_on(mixture(2), layout, cluster), cluster), cluster,
+              ranks);
 }
 
 BOOST_AUTO_TEST_CASE(replicas_of_experts_on_one_node_fold) {
@@ -53,10 +55,9 @@ BOOST_DATA_TEST_CASE(every_dispatch_folds,
 
 BOOST_AUTO_TEST_CASE(stages_of_experts_fold) {
   Layout layout = expert_layout(8);
-  layout.data = Zero1{};
   layout.mesh.pipeline = 2;
   layout.micro_batches = 4;
-  check_folds(layout, nodes_of(8), 16);
+  check_folds(layout, nodes_of(8), 16, Zero1{});
 }
 
 BOOST_AUTO_TEST_CASE(heads_that_a_sequences_ranks_exchange_fold) {
@@ -67,7 +68,7 @@ BOOST_AUTO_TEST_CASE(heads_that_a_sequences_ranks_exchange_fold) {
   Layout layout = expert_layout(16);
   layout.mesh.context = 2;
   const Cluster cluster = nodes_of(8);
-  const Schedule schedule = schedule_of(layout, share_on(t, layout, cluster), cluster);
+  const Schedule schedule = schedule_of({kRingDdp, layout}, share_on(t, layout, cluster), cluster);
   BOOST_TEST(std::ranges::any_of(schedule.program_of(RankId(0)).ops, [](const Op& op) {
     const auto* sent = std::get_if<Collective>(&op.work);
     return sent && sent->kind == CollectiveKind::all_to_all;
@@ -77,9 +78,8 @@ BOOST_AUTO_TEST_CASE(heads_that_a_sequences_ranks_exchange_fold) {
 
 BOOST_AUTO_TEST_CASE(sharded_experts_fold) {
   Layout layout = expert_layout(8);
-  layout.data = Fsdp{.per_parameter = true};
   layout.micro_batches = 1;
-  check_folds(layout, nodes_of(8), 8);
+  check_folds(layout, nodes_of(8), 8, Fsdp{.per_parameter = true});
 }
 
 }  // namespace

@@ -23,7 +23,6 @@ std::ostream& operator<<(std::ostream& out, const Degrees& of) {
 
 Layout layout_of(const Degrees& of) {
   Layout layout;
-  layout.data = Zero1{Ddp{.algorithm = CollectiveAlgorithm::ring}};
   layout.mesh = {.pipeline = of.pipeline, .context = of.context, .tensor = of.tensor};
   layout.sequence_parallel = of.tensor > 1;
   layout.context_method = ContextMethod::all_gather;
@@ -43,9 +42,12 @@ TransformerShape eight_layers() {
   return shape;
 }
 
+Schedule schedule_on(const Layout& layout, const Cluster& cluster,
+                     const Strategy::Kind& sync = Zero1{kRingDdp}) {
+  return schedule_of({sync, layout}, share_on(eight_layers(), layout, cluster), cluster, 2);
+}
 Schedule schedule_on(const Degrees& of, const Cluster& cluster) {
-  const Layout layout = layout_of(of);
-  return schedule_of(layout, share_on(eight_layers(), layout, cluster), cluster, 2);
+  return schedule_on(layout_of(of), cluster);
 }
 
 /// Tensor parallelism that fills a node, leaves room for contexts or for stages on the same switch.
@@ -64,8 +66,7 @@ BOOST_DATA_TEST_CASE(so_they_do_where_nccl_chooses, data::make(kLayouts), of) {
   cluster.collectives = CollectiveModel::nccl;
   Layout layout = layout_of(of);
   layout.sequence_parallel = false;  // all_reduces
-  const Schedule whole = schedule_of(layout, share_on(eight_layers(), layout, cluster), cluster, 2);
-  check_folds(whole, cluster, of.kept);
+  check_folds(schedule_on(layout, cluster), cluster, of.kept);
 }
 
 /// Ranks of one node, or a part of them, share the parameters.
@@ -75,13 +76,10 @@ const Degrees kHybrids[] = {
 BOOST_DATA_TEST_CASE(so_they_do_where_they_shard_in_groups, data::make(kHybrids), of) {
   const Cluster cluster = nodes_of(of.nodes, of.gpus);
   for (const int group : {0, 2}) {
-    Layout layout = layout_of(of);
-    layout.data = Fsdp{.sharding = Fsdp::Sharding::hybrid_shard,
-                       .shard_group = group,
-                       .algorithm = CollectiveAlgorithm::ring};
-    const Schedule whole =
-        schedule_of(layout, share_on(eight_layers(), layout, cluster), cluster, 2);
-    check_folds(whole, cluster, of.kept);
+    const Fsdp hybrid{.sharding = Fsdp::Sharding::hybrid_shard,
+                      .shard_group = group,
+                      .algorithm = CollectiveAlgorithm::ring};
+    check_folds(schedule_on(layout_of(of), cluster, hybrid), cluster, of.kept);
   }
 }
 
@@ -130,7 +128,7 @@ BOOST_DATA_TEST_CASE(replicas_nearly_at_one_pace_take_the_slower_ones, data::mak
   const Cluster cluster = nodes_of(of.nodes, of.gpus);
   Layout layout = layout_of(of);
   layout.micro_batches = 40;
-  Schedule schedule = schedule_of(layout, share_on(eight_layers(), layout, cluster), cluster, 2);
+  Schedule schedule = schedule_on(layout, cluster);
   for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank)
     if (coordinates(*schedule.mesh, rank)[static_cast<std::size_t>(MeshAxis::data)] == 1)
       schedule.ranks[rank].slowdown = slowdown;

@@ -262,9 +262,8 @@ BOOST_AUTO_TEST_CASE(a_layout_of_replicas_alone_shards_in_groups_as_without_one)
     const Fsdp hybrid{.sharding = Fsdp::Sharding::hybrid_shard,
                       .shard_group = group,
                       .algorithm = CollectiveAlgorithm::ring};
-    Layout layout;
-    layout.data = hybrid;
-    BOOST_CHECK_CLOSE(step_of(layout, model, cluster), step_of(hybrid, model, cluster), kPercent);
+    BOOST_CHECK_CLOSE(step_of({hybrid, Layout{}}, model, cluster), step_of(hybrid, model, cluster),
+                      kPercent);
   }
 }
 
@@ -272,10 +271,10 @@ BOOST_AUTO_TEST_CASE(groups_of_a_layout_are_of_ranks_with_the_same_layers) {
   const Cluster cluster = star_cluster(4, 4, 4);
   const Fsdp hybrid{.sharding = Fsdp::Sharding::hybrid_shard, .shard_group = 2};
   Layout layout;
-  layout.data = hybrid;
   layout.mesh.pipeline = 2;
   layout.micro_batches = 2;
-  const Schedule schedule = schedule_of(layout, equal_units(4, {kMiB, kF, kB}, kO), cluster);
+  const Schedule schedule =
+      schedule_of({hybrid, layout}, equal_units(4, {kMiB, kF, kB}, kO), cluster);
   std::vector<std::vector<std::size_t>> shards, replicas;
   for (const Group& group : schedule.groups) {
     std::vector<std::size_t> members;
@@ -300,7 +299,7 @@ BOOST_AUTO_TEST_CASE(a_shard_group_that_does_not_divide_the_ranks_is_an_input_er
   const Toy model = toy({{kMiB, kF, kB}}, kO);
   const Fsdp hybrid{.sharding = Fsdp::Sharding::hybrid_shard, .shard_group = 3};
   BOOST_CHECK_EXCEPTION(
-      build(hybrid, job_of(model, cluster)), InputError, [](const InputError& error) {
+      build_schedule(hybrid, job_of(model, cluster)), InputError, [](const InputError& error) {
         BOOST_TEST(
             error.what() ==
             "error: strategy.fsdp.shard_group: 3 ranks do not divide the 4 ranks of the cluster\n"

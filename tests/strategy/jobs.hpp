@@ -29,6 +29,8 @@ inline std::ostream& operator<<(std::ostream& out, Fsdp::Prefetch prefetch) {
   return out << kNames[static_cast<int>(prefetch)];
 }
 
+inline const Ddp kRingDdp{.algorithm = CollectiveAlgorithm::ring};
+
 /// A model made by hand with its costs, so that every time can be added up.
 struct Toy {
   Model model;

@@ -37,10 +37,9 @@ inline TransformerShape mixture(int layers) {
   return t;
 }
 
-/// A layout whose ranks share experts: DDP of two micro-batches by rings.
+/// A layout of two micro-batches whose ranks share experts.
 inline Layout expert_layout(int expert, int tensor = 1, int expert_tensor = 1) {
   Layout layout;
-  layout.data = Ddp{.algorithm = CollectiveAlgorithm::ring};
   layout.mesh.tensor = tensor;
   layout.mesh.expert = expert;
   layout.mesh.expert_tensor = expert_tensor;

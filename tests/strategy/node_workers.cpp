@@ -132,7 +132,7 @@ BOOST_AUTO_TEST_CASE(backup_workers_are_nodes) {
                     way(2) + in_node(4) + kC + in_node(4) + way(1) + kApply, kPercent);
   backed.backup_workers = 2;
   const Toy model = one_unit();
-  BOOST_CHECK_THROW(build(backed, job_of(model, cluster)), InputError);
+  BOOST_CHECK_THROW(build_schedule(backed, job_of(model, cluster)), InputError);
 }
 
 BOOST_AUTO_TEST_CASE(layer_by_layer_each_is_summed_as_its_gradients_are_there) {

@@ -22,18 +22,17 @@ TransformerShape dense() {
   return t;
 }
 
-using Data = decltype(Layout::data);
-
-Layout layout_of(const Data& data, int expert = 1) {
+Layout two_micro_batches(int expert = 1) {
   Layout layout;
-  layout.data = data;
   layout.mesh.expert = expert;
   layout.micro_batches = 2;
   return layout;
 }
 
-Schedule schedule_on(const Layout& layout, const Cluster& cluster) {
-  return schedule_of(layout, share_on(mixture(kBlocks), layout, cluster), cluster);
+/// Of four ranks that share experts.
+Schedule schedule_on(const Fsdp& fsdp, const Cluster& cluster) {
+  const Layout layout = two_micro_batches(4);
+  return schedule_of({fsdp, layout}, share_on(mixture(kBlocks), layout, cluster), cluster);
 }
 
 double sum(const std::vector<double>& values) {
@@ -84,25 +83,22 @@ BOOST_AUTO_TEST_CASE(degrees_of_one_are_as_none) {
                                                .reduce_bucket_size = 100'000,
                                                .overlap_comm = overlap}};
   };
-  const std::vector<std::pair<Data, Strategy>> all = {
-      {deepspeed(false, false), deepspeed(false, false)},
-      {deepspeed(true, false), deepspeed(true, false)},
-      {deepspeed(true, true), deepspeed(true, true)},
-      {ddp, ddp},
-      {Zero1{ddp}, Zero1{ddp}},
-      {Fsdp{.gradient_accumulation = 2}, Fsdp{.gradient_accumulation = 2}},
-      {Fsdp{.gradient_accumulation = 2, .per_parameter = true},
-       Fsdp{.gradient_accumulation = 2, .per_parameter = true}},
-      {Fsdp{.sharding = Fsdp::Sharding::hybrid_shard, .gradient_accumulation = 2},
-       Fsdp{.sharding = Fsdp::Sharding::hybrid_shard, .gradient_accumulation = 2}},
-      {Fsdp{.gradient_accumulation = 2, .per_parameter = true, .post_forward_group = 2},
-       Fsdp{.gradient_accumulation = 2, .per_parameter = true, .post_forward_group = 2}},
-      {stage3, stage3}};
-  for (const auto& [data, strategy] : all) {
+  const std::vector<Strategy> all = {
+      deepspeed(false, false),
+      deepspeed(true, false),
+      deepspeed(true, true),
+      ddp,
+      Zero1{ddp},
+      Fsdp{.gradient_accumulation = 2},
+      Fsdp{.gradient_accumulation = 2, .per_parameter = true},
+      Fsdp{.sharding = Fsdp::Sharding::hybrid_shard, .gradient_accumulation = 2},
+      Fsdp{.gradient_accumulation = 2, .per_parameter = true, .post_forward_group = 2},
+      stage3};
+  for (const Strategy& strategy : all) {
     BOOST_TEST_CONTEXT(strategy_name(strategy)) {
-      const Layout layout = layout_of(data);
+      const Layout layout = two_micro_batches();
       const Toy toy = share_on(dense(), layout, cluster);
-      const Schedule in_mesh = schedule_of(layout, toy, cluster);
+      const Schedule in_mesh = schedule_of({strategy.sync, layout}, toy, cluster);
       const Schedule plain = schedule_of(strategy, toy, cluster);
       BOOST_TEST(operations(in_mesh) == operations(plain));
       BOOST_TEST(in_mesh.samples_per_iteration == plain.samples_per_iteration);
@@ -117,8 +113,8 @@ BOOST_AUTO_TEST_CASE(degrees_of_one_are_as_none) {
 // are worth as much as with replicas that Megatron-LM keeps.
 BOOST_AUTO_TEST_CASE(micro_batches_of_sharded_parameters_take_turns_in_a_pipeline) {
   const Cluster cluster = nodes_of(2);
-  const auto hidden = [&](const Data& data, PipelineSchedule schedule, double computes) {
-    Layout layout = layout_of(data, 4);
+  const auto hidden = [&](const Strategy::Kind& sync, PipelineSchedule schedule, double computes) {
+    Layout layout = two_micro_batches(4);
     layout.mesh.pipeline = 2;
     layout.schedule = schedule;
     layout.virtual_stages = usual_chunks(schedule);
@@ -128,13 +124,13 @@ BOOST_AUTO_TEST_CASE(micro_batches_of_sharded_parameters_take_turns_in_a_pipelin
       for (PassSegments* parts : {&unit.forward_segments, &unit.backward_segments})
         for (Seconds& duration : parts->durations) duration = Seconds(computes);
     layout.expert_comm_overlap = false;
-    const double apart = step_of(layout, toy, cluster);
+    const double apart = step_of({sync, layout}, toy, cluster);
     layout.expert_comm_overlap = true;
-    const Schedule beside = schedule_of(layout, toy, cluster);
+    const Schedule beside = schedule_of({sync, layout}, toy, cluster);
     for (const Program& program : beside.programs) peak_of(program);
     return apart - play(beside, cluster).end.value();
   };
-  const Data sharded = Fsdp{.per_parameter = true};
+  const Fsdp sharded{.per_parameter = true};
   constexpr auto kOrder = PipelineSchedule::one_f_one_b, kDual = PipelineSchedule::dual_pipe_v;
   BOOST_TEST(hidden(sharded, kOrder, 1e-6) > 0);
   BOOST_CHECK_CLOSE(hidden(sharded, kDual, kMs), hidden(Ddp{}, kDual, kMs), kPercent);
@@ -144,13 +140,14 @@ BOOST_AUTO_TEST_CASE(micro_batches_of_sharded_parameters_take_turns_in_a_pipelin
 
 // 16 ranks, experts on 4, groups of 8: of the four with the same experts two are in a group.
 BOOST_AUTO_TEST_CASE(groups_that_shard_have_parts_of_experts) {
-  const Layout layout = layout_of(
-      Fsdp{.sharding = Fsdp::Sharding::hybrid_shard, .shard_group = 8, .per_parameter = true}, 4);
+  const Fsdp hybrid{
+      .sharding = Fsdp::Sharding::hybrid_shard, .shard_group = 8, .per_parameter = true};
   const Cluster cluster = nodes_of(4);
-  const Schedule schedule = schedule_on(layout, cluster);
+  const Schedule schedule = schedule_on(hybrid, cluster);
   const double experts = kBlocks * kExperts / 4 * kExpert * 4;
   const double all =
-      static_cast<double>(share_on(mixture(kBlocks), layout, cluster).model.parameters()) * 4;
+      4 * static_cast<double>(
+              share_on(mixture(kBlocks), two_micro_batches(4), cluster).model.parameters());
   constexpr double kMicroBatches = 2, kPasses = 2;
   const auto bytes = [&](const char* group, CollectiveKind kind) {
     return sum(sent(schedule, group, kind));
@@ -167,9 +164,9 @@ BOOST_AUTO_TEST_CASE(groups_that_shard_have_parts_of_experts) {
 }
 
 BOOST_AUTO_TEST_CASE(experts_lie_within_the_groups_that_shard) {
-  const Layout layout = layout_of(
-      Fsdp{.sharding = Fsdp::Sharding::hybrid_shard, .shard_group = 2, .per_parameter = true}, 4);
-  BOOST_CHECK_EXCEPTION(schedule_on(layout, nodes_of(4)), InputError, [](const InputError& error) {
+  const Fsdp hybrid{
+      .sharding = Fsdp::Sharding::hybrid_shard, .shard_group = 2, .per_parameter = true};
+  BOOST_CHECK_EXCEPTION(schedule_on(hybrid, nodes_of(4)), InputError, [](const InputError& error) {
     return std::string(error.what()).find("groups of 2 cut through the ranks that share experts") !=
            std::string::npos;
   });
@@ -177,11 +174,11 @@ BOOST_AUTO_TEST_CASE(experts_lie_within_the_groups_that_shard) {
 
 // Of what is gathered each of two ranks keeps half, of experts, too, and backward gathers from two.
 BOOST_AUTO_TEST_CASE(a_part_after_forward_is_a_part_of_experts_too) {
-  Layout layout = layout_of(Fsdp{.per_parameter = true}, 4);
+  Fsdp fsdp{.per_parameter = true};
   const Cluster cluster = nodes_of(4);
-  const Schedule from_all = schedule_on(layout, cluster);
-  std::get<Fsdp>(layout.data).post_forward_group = 2;
-  const Schedule schedule = schedule_on(layout, cluster);
+  const Schedule from_all = schedule_on(fsdp, cluster);
+  fsdp.post_forward_group = 2;
+  const Schedule schedule = schedule_on(fsdp, cluster);
   constexpr auto kGather = CollectiveKind::all_gather;
   const double experts = kBlocks * kExperts / 4 * kExpert * 4;
   BOOST_CHECK_CLOSE(sum(sent(schedule, "experts' replicas", kGather)), 2 * experts, kPercent);
@@ -190,21 +187,22 @@ BOOST_AUTO_TEST_CASE(a_part_after_forward_is_a_part_of_experts_too) {
   BOOST_CHECK_CLOSE(sum(sent(schedule, "replicas", kGather)), half, kPercent);
   BOOST_CHECK_CLOSE(sum(sent(schedule, "after forward", kGather)), half, kPercent);
   for (const Program& program : schedule.programs) peak_of(program);
-  std::get<Fsdp>(layout.data).post_forward_group = 4;  // all that have the same experts
-  BOOST_CHECK_THROW(schedule_on(layout, cluster), InputError);
+  fsdp.post_forward_group = 4;  // all that have the same experts
+  BOOST_CHECK_THROW(schedule_on(fsdp, cluster), InputError);
 }
 
 // DeepSpeed's ZeRO-3 over tensor ranks: every parameter is gathered once a pass, from those with
 // the same part.
 BOOST_AUTO_TEST_CASE(zero_3_gathers_among_replicas_of_tensor_ranks) {
   const Cluster cluster = nodes_of(2);
-  Layout layout = layout_of(Fsdp{
+  const Fsdp stage3{
       .flat_gradients = false,
       .stage3 = Fsdp::Stage3{
-          .prefetch_bucket_size = 0, .max_reuse_distance = 0, .param_persistence_threshold = 0}});
+          .prefetch_bucket_size = 0, .max_reuse_distance = 0, .param_persistence_threshold = 0}};
+  Layout layout = two_micro_batches();
   layout.mesh.tensor = 2;
   const Toy toy = share_on(dense(), layout, cluster);
-  const Schedule schedule = schedule_of(layout, toy, cluster);
+  const Schedule schedule = schedule_of({stage3, layout}, toy, cluster);
   const double own = static_cast<double>(toy.model.parameters()) * 4;
   BOOST_CHECK_CLOSE(sum(sent(schedule, "replicas", CollectiveKind::reduce_scatter)), 2 * own,
                     kPercent);
@@ -216,12 +214,12 @@ BOOST_AUTO_TEST_CASE(zero_3_gathers_among_replicas_of_tensor_ranks) {
 // those that have the same parameters, and these are gathered once.
 BOOST_AUTO_TEST_CASE(zero_2_reduces_among_replicas_of_tensor_and_expert_ranks) {
   const Cluster cluster = nodes_of(4);
+  const Zero1 stage2{.ddp = {}, .deepspeed = Zero1::Deepspeed{.partitions_gradients = true}};
   for (const int tensor : {1, 2}) {
-    Layout layout =
-        layout_of(Zero1{.ddp = {}, .deepspeed = Zero1::Deepspeed{.partitions_gradients = true}}, 4);
+    Layout layout = two_micro_batches(4);
     layout.mesh.tensor = tensor;
     const Toy toy = share_on(mixture(kBlocks), layout, cluster);
-    const Schedule schedule = schedule_of(layout, toy, cluster);
+    const Schedule schedule = schedule_of({stage2, layout}, toy, cluster);
     const double experts = kBlocks * kExperts / 4 * kExpert * 4;
     const double rest = static_cast<double>(toy.model.parameters()) * 4 - experts;
     BOOST_CHECK_CLOSE(sum(sent(schedule, "experts' replicas", CollectiveKind::all_reduce)),
@@ -241,12 +239,13 @@ BOOST_AUTO_TEST_CASE(hooks_compress_in_every_mesh) {
   const Cluster cluster = nodes_of(2);
   for (const auto& [tensor, pipeline] : {std::pair(2, 1), std::pair(1, 2), std::pair(2, 2)}) {
     const auto reduced = [&, tensor = tensor, pipeline = pipeline](Ddp::Compression hook) {
-      Layout layout = layout_of(Ddp{.compression = hook, .reducer = true});
+      Layout layout = two_micro_batches();
       layout.mesh.tensor = tensor;
       layout.mesh.pipeline = pipeline;
       layout.runtime = Layout::Runtime::torch;
       const Toy toy = share_on(dense(), layout, cluster);
-      const Schedule schedule = schedule_of(layout, toy, cluster);
+      const Ddp hooked{.compression = hook, .reducer = true};
+      const Schedule schedule = schedule_of({hooked, layout}, toy, cluster);
       for (const Program& program : schedule.programs) peak_of(program);
       return sum(sent(schedule, "replicas", CollectiveKind::all_reduce));
     };
@@ -266,8 +265,9 @@ BOOST_AUTO_TEST_CASE(asynchronous_tensor_ranks_hide_their_exchanges_under_hsdp) 
   cluster.groups.front().node.nvlink->latency = Seconds(0);
   double exchanged = 0;  // of blocks, one after the other
   const auto step = [&](bool exchanges, bool by_pieces) {
-    Layout layout = layout_of(
-        Fsdp{.sharding = Fsdp::Sharding::hybrid_shard, .shard_group = 2, .per_parameter = true});
+    const Fsdp hybrid{
+        .sharding = Fsdp::Sharding::hybrid_shard, .shard_group = 2, .per_parameter = true};
+    Layout layout;
     layout.mesh.tensor = 2;
     layout.sequence_parallel = true;
     layout.tp_comm_overlap = layout.tensor_async = by_pieces;
@@ -289,7 +289,7 @@ BOOST_AUTO_TEST_CASE(asynchronous_tensor_ranks_hide_their_exchanges_under_hsdp) 
           duration = *whole / static_cast<double>(parts->durations.size());
       }
     }
-    return step_of(layout, toy, cluster);
+    return step_of({hybrid, layout}, toy, cluster);
   };
   const double none = step(false, true);
   BOOST_CHECK_CLOSE(step(true, true), none, kPercent);
@@ -302,7 +302,7 @@ BOOST_AUTO_TEST_CASE(asynchronous_tensor_ranks_hide_their_exchanges_under_hsdp) 
 // Inputs of blocks wait in host memory, of tensor ranks as of one that has all.
 BOOST_AUTO_TEST_CASE(tensor_ranks_offload_inputs_of_blocks) {
   const Cluster cluster = nodes_of(1);
-  Layout layout = layout_of(Ddp{});
+  Layout layout = two_micro_batches();
   layout.mesh.tensor = 2;
   const Toy toy = share_on(dense(), layout, cluster);
   Job job = job_of(toy, cluster);

@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(servers_live_on_the_nodes_without_gpus_unless_told_otherwis
   const auto node_of_server = [&](const Cluster& cluster, const std::string& host) {
     ParameterServer ps = bsp();
     ps.server_host = host;
-    return build(ps, job_of(model, cluster)).ranks.back().place.node.index();
+    return build_schedule(ps, job_of(model, cluster)).ranks.back().place.node.index();
   };
   BOOST_TEST(node_of_server(server_cluster(3), "") == 3U);
   BOOST_TEST(node_of_server(server_cluster(3), "servers") == 3U);
@@ -161,7 +161,7 @@ BOOST_AUTO_TEST_CASE(as_many_backup_workers_as_workers_are_an_input_error) {
   backed.backup_workers = 2;
   const Cluster cluster = server_cluster(2);
   const Toy model = two_units();
-  BOOST_CHECK_EXCEPTION(build(backed, job_of(model, cluster)), InputError,
+  BOOST_CHECK_EXCEPTION(build_schedule(backed, job_of(model, cluster)), InputError,
                         [](const InputError& error) {
                           BOOST_TEST(error.what() ==
                                      "error: strategy.ps.backup_workers: 2 of 2 workers would "

@@ -13,13 +13,12 @@ namespace {
 constexpr double kForward = 2 * kMs, kBackward = 40 * kMs, kRate = 2e9;
 constexpr int kWorkers = 2, kMicroBatches = 3;
 
-ParameterServer served(const Layout& worker, std::optional<std::uint32_t> staleness = 0) {
-  return {.staleness = staleness, .apply_rate = BytesPerSecond(kRate), .worker = worker};
+ParameterServer server_of(std::optional<std::uint32_t> staleness) {
+  return {.staleness = staleness, .apply_rate = BytesPerSecond(kRate)};
 }
 
 Layout two_stages() {
   Layout layout;
-  layout.data = Ddp{.grad_reduce_in_fp32 = false};
   layout.mesh.pipeline = 2;
   layout.schedule = PipelineSchedule::gpipe;
   layout.micro_batches = kMicroBatches;
@@ -53,7 +52,8 @@ double pushed(const Schedule& schedule) {
 // on.
 BOOST_AUTO_TEST_CASE(a_pipeline_s_stages_exchange_their_own_parts) {
   const Toy toy = equal_units(2, {kMiB, kForward, kBackward}, 0);
-  const Schedule schedule = schedule_of(served(two_stages()), toy, without_latency(2 * kWorkers));
+  const Schedule schedule =
+      schedule_of({server_of(0), two_stages()}, toy, without_latency(2 * kWorkers));
   constexpr double kP = 2 * kMiB;
   const double step = kWorkers * kP / kNic + (kMicroBatches + 1) * (kForward + kBackward) +
                       kWorkers * (kP / 2) / kNic + kWorkers * (kP / 2) / kRate;
@@ -89,17 +89,16 @@ BOOST_AUTO_TEST_CASE(tensor_ranks_push_what_they_have) {
       for (const auto& [layerwise, local] :
            {std::pair(false, 1), std::pair(true, 1), std::pair(false, 3)}) {
         Layout layout;
-        layout.data = Ddp{.grad_reduce_in_fp32 = false};
         layout.mesh.tensor = 2;
         layout.mesh.pipeline = 2;
         layout.sequence_parallel = sequences;
         layout.micro_batches = 2;
-        ParameterServer server = served(layout, staleness);
+        ParameterServer server = server_of(staleness);
         server.servers = 3;
         server.layerwise = layerwise;
         server.local_steps = local;
         const Toy toy = share_on(small(), layout, cluster);
-        const Schedule schedule = schedule_of(server, toy, cluster, 3);
+        const Schedule schedule = schedule_of({server, layout}, toy, cluster, 3);
         const double shared = 4.0 * static_cast<double>(shared_weight(toy.model));
         const double own = 4.0 * static_cast<double>(toy.model.parameters());
         BOOST_CHECK_CLOSE(pushed(schedule), 2 * 2 * (own + shared), kPercent);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/error.hpp"
 #include "strategy/build_schedule.hpp"
@@ -17,27 +18,14 @@ namespace rehearse::inline strategy {
 
 namespace {
 
-Schedule inner_schedule(const LocalSgd& options, const Job& job) {
-  return std::visit(
-      [&](const auto& inner) {
-        if constexpr (requires { build(inner, job); })
-          return build(inner, job);
-        else
-          return schedule_by_node_group(job, [&](const NodeGroup& group, const StepCosts& costs) {
-            return alone({job, group, group.name, costs});
-          });
-      },
-      options.inner);
-}
-
 /// What the ranks of a replica hold, by Program::stage.
-std::vector<std::vector<Holding>> holdings_in(const LocalSgd& options, const Job& job) {
-  if (const auto* layout = std::get_if<Layout>(&options.inner)) return holdings_of(*layout, job);
+std::vector<std::vector<Holding>> holdings_in(const Strategy& strategy, const Job& job) {
+  if (strategy.layout) return holdings_of(strategy, job);
   const std::size_t ranks = job.cluster.gpu_count();
   Holding all{.size = parameter_bytes(job.model, job.precision),
               .elements = static_cast<double>(job.model.trainable_parameters()),
               .ranks = ranks};
-  if (const auto* fsdp = std::get_if<Fsdp>(&options.inner)) {
+  if (const auto* fsdp = fsdp_in(strategy)) {
     const auto shards = static_cast<double>(shard_group_size(*fsdp, job));
     all.size = all.size / shards;
     all.elements /= shards;
@@ -101,11 +89,11 @@ std::pair<Cluster, Nodes> part_of(const Cluster& cluster, std::size_t first, std
 
 class LocalSgdBuilder {
  public:
-  LocalSgdBuilder(const LocalSgd& options, const Job& job)
-      : options_(options),
+  LocalSgdBuilder(const Strategy& strategy, const Job& job)
+      : strategy_(strategy),
         job_(job),
         places_(gpu_places(job.cluster)),
-        replicas_(replica_count(options, job.cluster)),
+        replicas_(replica_count(strategy, job.cluster)),
         each_(places_.size() / replicas_) {}
 
   Schedule make() {
@@ -118,8 +106,7 @@ class LocalSgdBuilder {
       }
       schedule_.groups.push_back(
           make_group(each_ == 1 ? "world" : "outer", std::move(members), schedule_));
-      if (std::holds_alternative<Layout>(options_.inner))
-        schedule_.groups.back().axis = MeshAxis::data;
+      if (strategy_.layout) schedule_.groups.back().axis = MeshAxis::data;
     }
     schedule_.replicas = replicas_;
     return std::move(schedule_);
@@ -151,7 +138,7 @@ class LocalSgdBuilder {
   void add_programs(Built& built);
   void add_replica(std::size_t first);
 
-  const LocalSgd& options_;
+  const Strategy& strategy_;
   const Job& job_;
   std::vector<Place> places_;
   std::size_t replicas_, each_;
@@ -184,8 +171,8 @@ void LocalSgdBuilder::add_programs(Built& built) {
           .set_to_none = job_.set_to_none,
           .device = job_.device};
   for (const std::size_t group : built.part.groups) job.costs.push_back(job_.costs[group]);
-  built.schedule = inner_schedule(options_, job);
-  const std::vector<std::vector<Holding>> holdings = holdings_in(options_, job);
+  built.schedule = synchronized_schedule(strategy_, job);
+  const std::vector<std::vector<Holding>> holdings = holdings_in(strategy_, job);
   for (std::size_t p = 0; p < built.schedule.programs.size(); ++p) {
     const Program& step = built.schedule.programs[p];
     const auto rank = std::ranges::find(built.schedule.ranks, ProgramId(p), &RankSpec::program);
@@ -195,7 +182,8 @@ void LocalSgdBuilder::add_programs(Built& built) {
     }
     const std::size_t stages = holdings.size();
     const OuterShare share = share_of(holdings[p % stages], job, rank->groups.size());
-    schedule_.programs.push_back(local_period(step, options_, share, job.costs[p / stages]));
+    schedule_.programs.push_back(
+        local_period(step, *strategy_.local_sgd, share, job.costs[p / stages]));
   }
 }
 
@@ -217,17 +205,18 @@ void LocalSgdBuilder::add_replica(std::size_t first) {
 
 }  // namespace
 
-std::size_t replica_count(const LocalSgd& options, const Cluster& cluster) {
+std::size_t replica_count(const Strategy& strategy, const Cluster& cluster) {
+  if (!strategy.local_sgd) return 1;
   const std::size_t gpus = cluster.gpu_count();
-  if (options.replicas > 0) {
-    const auto count = static_cast<std::size_t>(options.replicas);
+  if (strategy.local_sgd->replicas > 0) {
+    const auto count = static_cast<std::size_t>(strategy.local_sgd->replicas);
     if (gpus % count == 0) return count;
     throw InputError(fmt::format(
         "error: strategy.local_sgd.replicas: {} GPUs do not divide among {} replicas\nremedy: "
         "another number of replicas",
         gpus, count));
   }
-  if (options.is_alone()) return gpus;
+  if (is_alone(strategy)) return gpus;
   if (const auto* sites = std::get_if<Sites>(&cluster.fabric))
     return cluster.node_count() / static_cast<std::size_t>(sites->nodes);
   std::size_t nodes = 0;
@@ -236,20 +225,24 @@ std::size_t replica_count(const LocalSgd& options, const Cluster& cluster) {
   return nodes;
 }
 
-Cluster cluster_of_replica(const LocalSgd& options, const Cluster& cluster) {
+Cluster cluster_of_replica(const Strategy& strategy, const Cluster& cluster) {
+  if (!strategy.local_sgd) return cluster;
   Cluster replica = cluster;
-  const std::size_t count = cluster.gpu_count() / replica_count(options, cluster);
+  const std::size_t count = cluster.gpu_count() / replica_count(strategy, cluster);
   replica.groups = part_of(cluster, 0, count).first.groups;
   return replica;
 }
 
-std::vector<std::size_t> groups_of_replica(const LocalSgd& options, const Cluster& cluster) {
-  return part_of(cluster, 0, cluster.gpu_count() / replica_count(options, cluster)).second;
+std::vector<std::size_t> groups_of_replica(const Strategy& strategy, const Cluster& cluster) {
+  if (strategy.local_sgd)
+    return part_of(cluster, 0, cluster.gpu_count() / replica_count(strategy, cluster)).second;
+  std::vector<std::size_t> all(cluster.groups.size());
+  std::iota(all.begin(), all.end(), 0);
+  return all;
 }
 
-Schedule build(const LocalSgd& options, const Job& job) {
-  require_gpus(job);
-  return LocalSgdBuilder(options, job).make();
+Schedule local_schedule(const Strategy& strategy, const Job& job) {
+  return LocalSgdBuilder(strategy, job).make();
 }
 
 }  // namespace rehearse::inline strategy

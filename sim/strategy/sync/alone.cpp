@@ -5,9 +5,9 @@
 namespace rehearse::inline strategy {
 namespace {
 
-class Alone : public Sync {
+class OneGpu : public Sync {
  public:
-  explicit Alone(ProgramBuilder& builder) : builder_(builder), optimizer_(builder) {}
+  explicit OneGpu(ProgramBuilder& builder) : builder_(builder), optimizer_(builder) {}
 
   void setup() override {
     hold_parameters(builder_);
@@ -29,7 +29,7 @@ class Alone : public Sync {
 Program alone(const RankJob& rank) {
   const StagePlan plan = StagePlan::alone(rank.job.model, 1);
   ProgramBuilder builder(rank.name, rank.costs, rank.job);
-  Alone sync(builder);
+  OneGpu sync(builder);
   return walk(plan, builder, sync);
 }
 

@@ -42,7 +42,7 @@ Program deepspeed_buckets(const Zero1& options, const RankJob& rank);
 Program torch_fsdp(const Fsdp& options, const RankJob& rank, const Shards& shards);
 /// ZeRO-3 as DeepSpeed runs it (Fsdp::stage3).
 Program deepspeed_zero(const Fsdp& options, const RankJob& rank, const Shards& shards);
-/// The one of these two that the options mean.
-Program sharded(const Fsdp& options, const RankJob& rank);
+/// The one of all these that keeps the rank's replicas equal; a server's worker has one of its own.
+Program program_of(const Strategy& strategy, const RankJob& rank);
 
 }  // namespace rehearse::inline strategy
