@@ -218,7 +218,8 @@ void add_answers(const Report& report, Json& json) {
   json["start"] = start_json(report.start);
   json["intervals"] = intervals(report.intervals);
   json["interval_basis"] = {{"time", interval_basis(report.time_basis)},
-                            {"memory", interval_basis(report.memory_basis)}};
+                            {"memory", interval_basis(report.memory_basis)},
+                            {"used_memory", interval_basis(report.used_basis)}};
 }
 
 void add_grounds(const Report& report, Json& json) {

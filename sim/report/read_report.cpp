@@ -354,6 +354,7 @@ void read_answers(const JsonPlace& json, Report& report) {
     report.intervals.push_back({.key = key, .bounds = interval.ends(number)});
   report.time_basis = json.at("interval_basis").at("time").or_null(interval_basis);
   report.memory_basis = json.at("interval_basis").at("memory").or_null(interval_basis);
+  report.used_basis = json.at("interval_basis").at("used_memory").or_null(interval_basis);
 }
 
 }  // namespace
