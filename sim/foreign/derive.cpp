@@ -187,7 +187,7 @@ void drop_strange_options(Facts& facts) {
   if (optimizer != "adam" && optimizer != "adamw" && optimizer != "sgd")
     for (const char* key : {"opt.fused", "opt.foreach"}) facts.erase(key);
   if (sync != "zero") drop({"stage"});
-  if (sync != "fsdp" || value_of(facts, "sync.wrap") == "unit") drop({"wrap"});
+  if (sync != "fsdp" || value_of(facts, "sync.wrap") == "blocks") drop({"wrap"});
   if (sync == "ddp" || sync == "zero")
     drop({"param_dtype", "reduce_dtype", "buffer_dtype", "cpu_offload", "sharding",
           "reshard_after_forward", "backward_prefetch", "forward_prefetch"});

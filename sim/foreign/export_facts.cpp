@@ -137,7 +137,8 @@ void say_shape(const TransformerShape& shape, Facts& facts) {
 /// True where say_shape() says all of it: a decoder of alike blocks without further mechanisms.
 bool is_said_in_full(const TransformerShape& shape) {
   const bool plain_attention = shape.window == 0 && !shape.sinks && shape.softcap == 0 &&
-                               !shape.attention_gate && !shape.linear && !shape.state_space;
+                               !shape.attention_gate && !shape.linear && !shape.state_space &&
+                               !shape.short_convolution;
   const bool plain_blocks = shape.parts.empty() && shape.norm_place == NormPlace::before &&
                             shape.parallel_norms == 0 && shape.encoder_layers == 0;
   const bool plain_ends = shape.causal() && shape.embedding_width == 0 && !shape.embedding_norm &&
@@ -211,7 +212,7 @@ void fill_shards(Facts& facts) {
 /// accelerate wraps nothing, and shards over one GPU, where nobody says more.
 void fill_accelerate(Facts& facts) {
   const std::string sync = value_of(facts, "sync");
-  if (sync.starts_with("fsdp") && !facts.contains("sync.wrap")) say(facts, "sync.wrap", "unit");
+  if (sync.starts_with("fsdp") && !facts.contains("sync.wrap")) say(facts, "sync.wrap", "blocks");
   if (facts.contains("sync.wrap.min_num_params")) say(facts, "wraps_by_size", "true");
   if (sync != "fsdp2") return;
   const bool in_parts = count_of(facts, "strategy.tensor_parallel") > 1 ||

@@ -112,7 +112,7 @@ std::vector<KeySection> strategy_keys() {
          "What is sharded: ZeRO-3, ZeRO-2, or ZeRO-3 in groups."},
         {"shard_group", "integer >= 1 (ranks)", "(the ranks of a node)",
          "Ranks that share one copy under hybrid_shard."},
-        {"wrap", "unit | blocks | model or map", "unit",
+        {"wrap", "unit | blocks | model or map", "(the framework's: blocks of torch)",
          "One FlatParameter has so much; under `blocks` the root has the rest, which stays gathered."},
         {"wrap.min_num_params", "integer >= 1", "100000000",
          "Units are joined until they have so many parameters."},

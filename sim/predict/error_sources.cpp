@@ -291,7 +291,8 @@ MemoryError memory_error(const Scenario& scenario, const std::vector<StepCosts>&
   const std::optional<IntervalBasis> basis = memory_basis(scenario, costs);
   if (!basis) return {};
   return {.peak = basis->factor * kComputed.peak,
-          .activations = basis->factor * kComputed.activations};
+          .activations = basis->factor * kComputed.activations,
+          .used_over_peak = used_memory_basis(scenario, costs)->factor / basis->factor};
 }
 
 }  // namespace rehearse::inline prediction

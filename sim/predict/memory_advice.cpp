@@ -12,7 +12,7 @@
 #include "predict/single_changes.hpp"
 #include "predict/wire.hpp"
 #include "report/measures.hpp"
-#include "report/prediction_interval.hpp"
+#include "report/memory_verdict.hpp"
 
 namespace rehearse::inline prediction {
 namespace {
@@ -49,10 +49,10 @@ FittingChange figures_of(const Scenario& scenario, const Machine& machine) {
   facts.memory_error = memory_error(scenario, group_costs(scenario));
   const Report report = summarize(facts);
   const MemoryReport& memory = *report.memory;
-  const auto ends = interval_of(report, "memory.used_bytes");
+  const std::optional<MemoryFit> fit = memory_fit(report);
   return {.change = {},
           .set = {},
-          .at_risk = ends && ends->high > memory.capacity.value(),
+          .at_risk = fit && fit->interval && fit->interval->high > memory.capacity,
           .allocated_peak = memory.allocated_peak,
           .reserved_peak = memory.reserved_peak,
           .used = memory.used(),

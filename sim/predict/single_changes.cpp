@@ -175,7 +175,7 @@ class Changes {
       add_strategy_change("cpu_offload", strategy.with("cpu_offload", "true"));
     if (options.stage3) return;
     if (options.wrap == Fsdp::Wrap::model || options.wrap == Fsdp::Wrap::size)
-      add_strategy_change("wrapping unit by unit", strategy.with("wrap", "unit"));
+      add_strategy_change("wrapping block by block", strategy.with("wrap", "blocks"));
     if (options.backward_prefetch != Fsdp::Prefetch::none)
       add_strategy_change("no backward prefetch", strategy.with("backward_prefetch", "none"));
     if (!options.limit_all_gathers)

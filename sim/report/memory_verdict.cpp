@@ -25,13 +25,21 @@ MemoryVerdict verdict_of(bool it_fits, const MemoryFit& fit) {
   return fit.interval->high > fit.capacity ? at_risk : fits;
 }
 
+/// PyTorch gives its cache back before it fails. So it is the peak's interval that decides, and not
+/// that of what nvidia-smi shows: at best with no cache beside it, at worst with all of it.
+Ends<Bytes> needed(const Ends<double>& allocated, Bytes cache, Bytes beside) {
+  return {Bytes(allocated.low) + beside, Bytes(allocated.high) + cache + beside};
+}
+
 }  // namespace
 
 std::optional<MemoryFit> memory_fit(const Report& report) {
   if (!report.memory) return std::nullopt;
   MemoryFit fit{.used = report.memory->used(), .capacity = report.memory->capacity, .interval = {}};
-  if (const auto ends = interval_of(report, "memory.used_bytes"))
-    fit.interval = Ends<Bytes>{Bytes(ends->low), Bytes(ends->high)};
+  const Bytes cache = report.memory->fragmentation();
+  const Bytes beside = fit.used - report.memory->allocated_peak - cache;
+  if (const auto ends = interval_of(report, "memory.allocated_peak_bytes"))
+    fit.interval = needed(*ends, cache, beside);
   fit.verdict = verdict_of(report.memory->fits, fit);
   return fit;
 }
@@ -44,8 +52,13 @@ std::optional<MemoryFit> memory_fit(const nlohmann::json& report) {
                 .capacity = Bytes(capacity.is_null() ? 0.0 : capacity.get<double>()),
                 .interval = {}};
   const nlohmann::json& intervals = report.at("intervals");
-  if (const auto ends = intervals.find("memory.used_bytes"); ends != intervals.end())
-    fit.interval = Ends<Bytes>{Bytes(ends->at(0).get<double>()), Bytes(ends->at(1).get<double>())};
+  const auto bytes_of = [&](const char* key) {
+    return Bytes(memory.at(key).is_null() ? 0.0 : memory.at(key).get<double>());
+  };
+  const Bytes cache = bytes_of("fragmentation_bytes");
+  const Bytes beside = fit.used - bytes_of("allocated_peak_bytes") - cache;
+  if (const auto ends = intervals.find("memory.allocated_peak_bytes"); ends != intervals.end())
+    fit.interval = needed({ends->at(0).get<double>(), ends->at(1).get<double>()}, cache, beside);
   if (memory.at("verdict").is_string()) {
     const std::string key = memory.at("verdict");
     const auto found = std::ranges::find(kVerdicts, key, key_of);

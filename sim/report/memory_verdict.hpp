@@ -21,7 +21,7 @@ struct MemoryFit {
   MemoryVerdict verdict = MemoryVerdict::unknown;
   Bytes used;      ///< MemoryReport::used(): reserved (on a CPU allocated), context, communicators
   Bytes capacity;  ///< 0: not known
-  std::optional<Ends<Bytes>> interval;  ///< 90 %, of `used`
+  std::optional<Ends<Bytes>> interval;  ///< 90 %, of `used` by what the peak may be off
 };
 
 /// The probability that a GPU's memory suffices; nothing where the capacity or the interval is not

@@ -64,9 +64,14 @@ Ends<double> memory_bounds(const MemoryReport& memory, const MemoryError& error)
   return {peak / factor, peak * factor};
 }
 
-/// What is used besides what tensors hold is off by nothing of its own.
-Ends<double> used_bounds(const MemoryReport& memory, const Ends<double>& allocated) {
-  const double beside = (memory.used() - memory.allocated_peak).value();
+Ends<double> used_bounds(const MemoryReport& memory, const MemoryError& error,
+                         const Ends<double>& allocated) {
+  const double used = memory.used().value();
+  if (error.used_over_peak && allocated.low > 0) {
+    const double factor = std::pow(allocated.high / allocated.low, *error.used_over_peak / 2);
+    return {used / factor, used * factor};
+  }
+  const double beside = used - memory.allocated_peak.value();
   return {allocated.low + beside, allocated.high + beside};
 }
 
@@ -134,8 +139,8 @@ std::vector<KeyBounds> intervals_of(const Report& report, const RunFacts& facts,
   if (report.memory) {
     intervals.push_back(
         {"memory.allocated_peak_bytes", memory_bounds(*report.memory, facts.memory_error)});
-    intervals.push_back(
-        {"memory.used_bytes", used_bounds(*report.memory, intervals.back().bounds)});
+    intervals.push_back({"memory.used_bytes",
+                         used_bounds(*report.memory, facts.memory_error, intervals.back().bounds)});
   }
   if (report.staleness) {
     const double mean = report.staleness->mean;

@@ -295,7 +295,8 @@ struct Report {
   /// means, not single steps), in their order.
   std::vector<KeyBounds> intervals;
   /// Whose measured steps and peaks say how wide those of time and of memory are.
-  std::optional<IntervalBasis> time_basis, memory_basis;
+  /// What a GPU uses in all has rows of its own.
+  std::optional<IntervalBasis> time_basis, memory_basis, used_basis;
 
   std::vector<CollectiveReport> collectives;
   std::vector<ComputeReport> compute;
@@ -352,6 +353,8 @@ struct MemoryError {
   /// On all of it: rounding, workspaces, what libraries keep. A guess where all sizes are known.
   double peak = 0.02;
   double activations = 0;  ///< on activations and workspaces alone
+  /// Of all that a GPU uses, over that of the peak; nothing: what it uses besides is exact.
+  std::optional<double> used_over_peak = {};
 };
 
 /// Facts of a run besides its trace.

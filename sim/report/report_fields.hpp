@@ -305,7 +305,8 @@ constexpr auto json_fields(const Report*) {
       field("energy", &Report::energy), field("goodput", &Report::goodput),
       field("start", &Report::start), field_as<IntervalsForm>("intervals", &Report::intervals),
       group<Report>("interval_basis", field("time", &Report::time_basis),
-                    field("memory", &Report::memory_basis)),
+                    field("memory", &Report::memory_basis),
+                    field("used_memory", &Report::used_basis)),
 
       field("bottleneck", &Report::bottleneck), field("provenance", &Report::provenance),
       field("compute", &Report::compute),

@@ -13,7 +13,7 @@ const Choices<Precision> kMixedTypes = {
     {"fp32", Precision::fp32}, {"bf16", Precision::bf16_pure}, {"fp16", Precision::fp16_pure}};
 
 /// `wrap: unit | blocks | model | {min_num_params: N}`.
-void read_wrap(Map& map, Fsdp& fsdp) {
+void read_wrap(Map& map, Framework& framework, Fsdp& fsdp) {
   const std::optional<Value> wrap = map.has("wrap") ? map.optional("wrap") : std::nullopt;
   if (wrap && wrap->is_map()) {
     Map policy = wrap->as_map();
@@ -23,9 +23,9 @@ void read_wrap(Map& map, Fsdp& fsdp) {
     policy.finish();
     return;
   }
-  fsdp.wrap = read_choice(
-      map, "wrap", fsdp.wrap,
-      {{"unit", Fsdp::Wrap::unit}, {"blocks", Fsdp::Wrap::blocks}, {"model", Fsdp::Wrap::model}});
+  const Choices<Fsdp::Wrap> wraps = {
+      {"unit", Fsdp::Wrap::unit}, {"blocks", Fsdp::Wrap::blocks}, {"model", Fsdp::Wrap::model}};
+  fsdp.wrap = value_of(wraps, framework.choice_or(map, "strategy.fsdp.", "wrap", names_of(wraps)));
 }
 
 std::optional<Precision> read_mixed_type(Map& map, const std::string& key) {
@@ -73,14 +73,14 @@ void read_algorithm(Map& map, Fsdp& fsdp) {
 }
 
 /// The options of FSDP apart from `sharding`, which ZeRO's stage decides too.
-Fsdp read_fsdp_options(Map& map, Fsdp::Sharding sharding) {
+Fsdp read_fsdp_options(Map& map, Framework& framework, Fsdp::Sharding sharding) {
   Fsdp fsdp;
   fsdp.sharding = sharding;
   fsdp.backward_prefetch =
       read_choice(map, "backward_prefetch", fsdp.backward_prefetch, kPrefetches);
   fsdp.forward_prefetch = map.bool_or("forward_prefetch", fsdp.forward_prefetch);
   fsdp.limit_all_gathers = map.bool_or("limit_all_gathers", fsdp.limit_all_gathers);
-  read_wrap(map, fsdp);
+  read_wrap(map, framework, fsdp);
   read_shard_group(map, fsdp);
   fsdp.param_dtype = read_mixed_type(map, "param_dtype");
   fsdp.reduce_dtype = read_mixed_type(map, "reduce_dtype");
@@ -103,7 +103,7 @@ Fsdp read_fsdp(Map& map, Framework& framework) {
   for (const char* key :
        {"backward_prefetch", "forward_prefetch", "limit_all_gathers", "host_overhead"})
     if (!map.has(key)) framework.note(std::string("strategy.fsdp.") + key);
-  Fsdp fsdp = read_fsdp_options(map, sharding);
+  Fsdp fsdp = read_fsdp_options(map, framework, sharding);
   fsdp.flat_gradients = !map.bool_or("adapters_apart", true);
   fsdp.reentrant_checkpoints =
       map.bool_or("reentrant_checkpoints", framework.flag("strategy.fsdp.reentrant_checkpoints"));

@@ -45,7 +45,9 @@ std::optional<Ends<double>> interval_of(const Json& report, const std::string& m
 }
 
 std::optional<IntervalBasis> basis_of(const Json& report, const std::string& metric) {
-  const char* const of = metric.starts_with("memory.") ? "memory" : "time";
+  const char* const of = metric == "memory.used_bytes"   ? "used_memory"
+                         : metric.starts_with("memory.") ? "memory"
+                                                         : "time";
   const Json basis = at_key(report, fmt::format("interval_basis.{}", of));
   if (!basis.is_object()) return std::nullopt;
   return IntervalBasis{basis.at("group").get<std::string>(), basis.at("factor").get<double>()};

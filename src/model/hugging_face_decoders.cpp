@@ -129,6 +129,7 @@ TransformerShape read_olmo2(HuggingFaceConfig& config) {
 
 TransformerShape read_gpt_neox(HuggingFaceConfig& config) {
   TransformerShape t = read_usual(config);
+  t.kv_heads = t.heads;  // whatever num_key_value_heads is
   t.feed_forward = config.count("intermediate_size");
   t.norm = NormKind::layer_norm;
   t.parallel_norms = config.flag_or("use_parallel_residual", true) ? 2 : 0;

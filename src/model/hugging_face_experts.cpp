@@ -123,6 +123,7 @@ TransformerShape read_gpt_oss(HuggingFaceConfig& config) {
   t.head_width = config.count_or("head_dim", 64);
   t.qkv_bias = t.output_bias = config.flag_or("attention_bias", true);
   t.sinks = true;
+  t.norm_form = NormForm::wide;
   t.experts = Experts{.count = config.count_or("num_local_experts", 128),
                       .active = config.count_or("num_experts_per_tok", 4),
                       .width = t.feed_forward,

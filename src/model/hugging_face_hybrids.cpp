@@ -134,6 +134,56 @@ TransformerShape read_granite_hybrid(HuggingFaceConfig& config) {
   return t;
 }
 
+/// LFM2: short convolutions beside attention whose heads have norms.
+TransformerShape read_lfm2(HuggingFaceConfig& config) {
+  TransformerShape t = read_usual(config);
+  t.head_norm = HeadNorm::each_head;
+  t.feed_forward =
+      config.count(config.field("block_ff_dim") ? "block_ff_dim" : "intermediate_size");
+  if (config.flag_or("block_auto_adjust_ff_dim", true)) {
+    const std::int64_t multiple = config.count_or("block_multiple_of", 256);
+    const auto wide = static_cast<std::int64_t>(config.number_or("block_ffn_dim_multiplier", 1) *
+                                                static_cast<double>(2 * t.feed_forward / 3));
+    t.feed_forward = (wide + multiple - 1) / multiple * multiple;
+  }
+  t.short_convolution = ShortConvolution{.channels = t.hidden,
+                                         .kernel = config.count_or("conv_L_cache", 3),
+                                         .bias = config.flag_or("conv_bias", false)};
+  const auto add = [&](bool full) {
+    t.parts.push_back({full ? MixerKind::attention : MixerKind::short_convolution, true});
+  };
+  for (const bool full : by_layer(config, "layer_types", t, {"full_attention", "conv"})) add(full);
+  if (t.parts.empty()) {
+    std::vector<bool> attends(static_cast<std::size_t>(t.layers), false);
+    for (const Value& one : config.map().require("full_attn_idxs").as_list())
+      attends.at(static_cast<std::size_t>(one.as_integer(0, t.layers - 1))) = true;
+    for (const bool full : attends) add(full);
+  }
+  t.tied =
+      config.flag_or(config.field("tie_embedding") ? "tie_embedding" : "tie_word_embeddings", true);
+  config.ignore({"full_attn_idxs",
+                 "block_dim",
+                 "block_mlp_init_scale",
+                 "block_norm_eps",
+                 "block_out_init_scale",
+                 "block_use_swiglu",
+                 "block_use_xavier_init",
+                 "conv_dim",
+                 "conv_dim_out",
+                 "conv_use_xavier_init",
+                 "block_ff_dim",
+                 "intermediate_size",
+                 "block_multiple_of",
+                 "block_ffn_dim_multiplier",
+                 "norm_eps",
+                 "theta",
+                 "num_heads",
+                 "tie_embedding",
+                 "tie_word_embeddings",
+                 "use_pos_enc"});
+  return t;
+}
+
 TransformerShape read_nemotron_h(HuggingFaceConfig& config) {
   TransformerShape t;
   t.layers = config.count_or("num_hidden_layers", 0, 0);
@@ -204,6 +254,7 @@ const std::vector<HuggingFaceFamily>& hybrid_families() {
       {"qwen3_5_moe_text", read_gated_experts},
       {"qwen3_5_moe", read_text_of<read_gated_experts>},
       {"granitemoehybrid", read_granite_hybrid},
+      {"lfm2", read_lfm2},
       {"nemotron_h", read_nemotron_h}};
   return kAll;
 }

@@ -250,6 +250,7 @@ TransformerShape t5_of(HuggingFaceConfig& config, const std::string& usual) {
   t.vocabulary = config.count("vocab_size");
   t.tokens = 512;
   t.position = PositionKind::relative;
+  t.norm_form = NormForm::of_input;
   t.buckets = config.count_or("relative_attention_num_buckets", 32);
   const std::string kind = config.text_or("feed_forward_proj", usual);
   t.gated = kind.starts_with("gated-");

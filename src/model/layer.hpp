@@ -139,8 +139,18 @@ enum class Loss : std::uint8_t {
   accelerate_fused,
   /// As `huggingface`, of 4.46 to 4.49: forward holds the logits themselves, too, until it returns
   /// (transformers/loss/loss_utils.py: ForCausalLMLoss).
-  huggingface_4_46
+  huggingface_4_46,
+  /// `huggingface` whose cross entropy is a kernel that writes the gradient over the shifted fp32
+  /// copy: Liger's or Unsloth's in the place of torch.nn.CrossEntropyLoss.
+  huggingface_fused,
+  /// The same of `huggingface_4_46`.
+  huggingface_4_46_fused
 };
+
+/// True of a loss that a library's kernel computes: it writes the gradient over what it read.
+bool is_librarys(Loss loss);
+/// True of a loss of transformers: of a shifted fp32 copy of the logits.
+bool is_shifted(Loss loss);
 
 /// How logits and their loss are made, piece by piece.
 struct LossParts {
@@ -168,7 +178,8 @@ enum class NormForm : std::uint8_t {
   usual,       ///< torch's layer norm; of RMS norms Llama's, which scale in 16 bits
   wide,        ///< an RMS norm that scales in fp32 (Gemma, OLMo 2)
   plain,       ///< in fp32 without parameters (OLMo's layer norms, Llama 4's of heads)
-  written_out  ///< a layer norm of single operators in fp32, no shift (Cohere)
+  written_out,  ///< a layer norm of single operators in fp32, no shift (Cohere)
+  of_input      ///< an RMS norm whose factor scales what it was given, not the fp32 copy (T5)
 };
 
 /// PyTorch operators that a layer calls, for its memory tape.
@@ -215,6 +226,7 @@ enum class LayerKind : std::uint8_t {
   scatter,  ///< of the tokens among the ranks of a tensor-parallel group
   delta_net,
   state_space,
+  short_convolution,
   square,
   without_gate,  ///< what stands before the gate in the outputs of a product
   output_gate
@@ -248,6 +260,7 @@ struct Layer {
   ExpertGroup experts = {};
   LinearAttention delta_net = {};
   StateSpace state_space = {};
+  ShortConvolution short_convolution = {};
   Loss loss = Loss::cross_entropy;
   LossParts loss_parts = {};  ///< of the logits' linear layer
   bool narrows = false;       ///< linear: Operator::narrows

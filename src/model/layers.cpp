@@ -266,24 +266,26 @@ void Layers::add(const Activation& residual, bool in_place) {
   record({.kind = LayerKind::add, .other = residual.value, .in_place = in_place}, current_);
 }
 
-namespace {
-
-bool is_one_kernel(Loss loss) {
-  return loss == Loss::fused_logits || loss == Loss::accelerate_fused ||
-         loss == Loss::vocab_parallel || loss == Loss::compiled;
+bool is_librarys(Loss loss) {
+  using enum Loss;
+  return loss == fused_logits || loss == accelerate_fused || loss == vocab_parallel ||
+         loss == huggingface_fused || loss == huggingface_4_46_fused;
 }
 
-}  // namespace
+bool is_shifted(Loss loss) {
+  using enum Loss;
+  return loss == huggingface || loss == huggingface_4_46 || loss == huggingface_fused ||
+         loss == huggingface_4_46_fused;
+}
 
 void Layers::cross_entropy(Loss loss) {
-  if (is_one_kernel(loss)) return library_loss(loss);
-  const bool converts = loss != Loss::cross_entropy;
-  if (converts) {
-    to_float();
-    if (loss == Loss::huggingface || loss == Loss::huggingface_4_46) shift();
-  } else {
-    cast(true);
-  }
+  const bool one_kernel = is_librarys(loss) || loss == Loss::compiled;
+  const bool converts =
+      is_shifted(loss) || loss == Loss::cross_entropy_fp32 || loss == Loss::lightning_fabric;
+  if (converts) to_float();
+  if (is_shifted(loss)) shift();
+  if (one_kernel) return library_loss(loss);
+  if (!converts) cast(true);
   begin_losses();
   const double elements = current_.elements();
   // Backward reads what log-softmax put out, fills nll's gradient and reads both to write its own.

@@ -157,6 +157,8 @@ class Layers {
   void delta_net(const LinearAttention& options);
   /// The same of Mamba 2: gates, what is convolved, and each head's step.
   void state_space(const StateSpace& options);
+  /// The same of LFM2: three outputs of as many channels.
+  void short_convolution(const ShortConvolution& options);
   void square();
   /// The last `channels` of the products that were made last are for `output_gate` alone.
   void set_gate_aside(std::int64_t channels);

@@ -88,6 +88,9 @@ class Rules {
       divide("tensor_parallel", degree, t_.state_space->heads, "heads of state spaces");
       divide("tensor_parallel", degree, t_.state_space->groups, "groups of state spaces");
     }
+    if (t_.short_convolution)
+      divide("tensor_parallel", degree, t_.short_convolution->channels,
+             "channels of short convolutions");
     if (has_dense_layers())
       divide("tensor_parallel", degree, t_.feed_forward, "channels of a feed-forward layer");
     if (t_.experts)
@@ -126,6 +129,9 @@ class Rules {
     if (t_.state_space)
       divide("context_parallel", degree, t_.state_space->groups / l_.model.tensor,
              "groups of state spaces of a rank, which are exchanged for tokens");
+    if (t_.short_convolution)
+      divide("context_parallel", degree, t_.short_convolution->channels / l_.model.tensor,
+             "channels of short convolutions of a rank, which are exchanged for tokens");
     if (l_.model.context_method == ContextMethod::ulysses)
       divide("context_parallel", degree, t_.heads / l_.model.tensor,
              "attention heads of a rank, which method ulysses exchanges");

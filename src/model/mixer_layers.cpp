@@ -109,6 +109,22 @@ void Layers::state_space(const StateSpace& o) {
   record({.kind = LayerKind::state_space, .state_space = o}, input, 6);
 }
 
+void Layers::short_convolution(const ShortConvolution& o) {
+  const Activation input = current_;
+  parameter(o.channels * o.kernel, ParameterShare::sharded);
+  if (o.bias) parameter(o.channels, ParameterShare::sharded);
+  exchange_for_heads();
+  current_.channels = o.channels;
+  const double mixed = current_.elements();
+  move(OperatorKind::elementwise, 3 * mixed, 5 * mixed);
+  move(OperatorKind::elementwise, 2 * mixed, 4 * mixed, static_cast<double>(o.channels * o.kernel));
+  move(OperatorKind::elementwise, 3 * mixed, 5 * mixed);
+  move(OperatorKind::elementwise, 2 * mixed, 2 * mixed);  // channels side by side
+  current_.gradient = true;
+  exchange_for_heads();
+  record({.kind = LayerKind::short_convolution, .short_convolution = o}, input, o.bias ? 2 : 1);
+}
+
 void Layers::square() { pointwise(LayerKind::square); }
 
 void Layers::set_gate_aside(std::int64_t channels) {

@@ -5,7 +5,13 @@
 namespace rehearse::inline model {
 
 /// Mixers of the tokens of a block.
-enum class MixerKind : std::uint8_t { attention, linear_attention, state_space, none };
+enum class MixerKind : std::uint8_t {
+  attention,
+  linear_attention,
+  state_space,
+  short_convolution,
+  none
+};
 
 /// Parts of a block, each with its norm and its sum.
 struct BlockParts {
@@ -36,6 +42,14 @@ struct StateSpace {
 
   std::int64_t channels() const { return heads * head_width; }
   std::int64_t convolved() const { return channels() + 2 * groups * state; }
+};
+
+/// LFM2's: of one product's three outputs the first scales what a convolution over a few tokens
+/// reads, and the second what it gives.
+struct ShortConvolution {
+  std::int64_t channels = 0;
+  std::int64_t kernel = 3;
+  bool bias = false;  ///< of the convolution, and of the products around it
 };
 
 }  // namespace rehearse::inline model

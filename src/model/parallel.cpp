@@ -62,6 +62,7 @@ TransformerShape share_of(const TransformerShape& whole, const ModelParallel& pa
     share.state_space->heads /= parallel.tensor;
     share.state_space->groups /= parallel.tensor;
   }
+  if (share.short_convolution) share.short_convolution->channels /= parallel.tensor;
   if (share.experts) {
     share.experts->width /= parallel.expert_tensor;
     share.experts->shared_width /= parallel.tensor;

@@ -81,6 +81,7 @@ bool gives_wide(const Layer& layer, bool reads_wide) {
     case LayerKind::latent_heads:
     case LayerKind::delta_net:
     case LayerKind::state_space:
+    case LayerKind::short_convolution:
       return false;
     default:
       return reads_wide;

@@ -124,6 +124,7 @@ struct TransformerShape {
   std::vector<BlockParts> parts = {};
   std::optional<LinearAttention> linear = std::nullopt;
   std::optional<StateSpace> state_space = std::nullopt;
+  std::optional<ShortConvolution> short_convolution = std::nullopt;
 
   ActivationKind activation = ActivationKind::silu;
   bool gated = true;  ///< SwiGLU, GeGLU

@@ -59,7 +59,7 @@ BOOST_AUTO_TEST_CASE(fsdp_without_options_has_pytorch_s_defaults) {
   BOOST_TEST((fsdp.backward_prefetch == Fsdp::Prefetch::backward_pre));
   BOOST_TEST(!fsdp.forward_prefetch);
   BOOST_TEST(fsdp.limit_all_gathers);
-  BOOST_TEST((fsdp.wrap == Fsdp::Wrap::unit));
+  BOOST_TEST((fsdp.wrap == Fsdp::Wrap::blocks));
   BOOST_TEST(!fsdp.param_dtype.has_value());
   BOOST_TEST(!fsdp.cpu_offload);
 }

@@ -51,6 +51,7 @@ FAMILIES |= {
     "deepseek_v2": Family(LATENT | {"topk_method": "greedy", "head_dim": None}, lora=["o_proj"]),
     "deepseek_v3": Family(LATENT | {"head_dim": None}, lora=["o_proj"]),
     "glm4_moe": Family(ROUTED), "gpt_oss": Family(eager=True),
+    "lfm2": Family({"layer_types": ["conv", "full_attention"], "conv_L_cache": 3}),
     "gpt2": Family(only=heads("n_layer", "n_embd", "n_head", n_positions=4096, resid_pdrop=0,
                               embd_pdrop=0, attn_pdrop=0), lora=[], units="h.*"),
     "gpt_neox": Family(only=DIMENSIONS, lora=["query_key_value"]),

@@ -13,7 +13,8 @@ function memoryVerdict(report) {
   }
   const free = `${of}${bytes(capacity - used)} free`;
   if (verdict === "fits") return { name, words: free, tone: "good", used };
-  return { name, words: `${free}; up to ${bytes(report.intervals["memory.used_bytes"][1])} (90 % interval)`, tone: "bad", used };
+  const most = report.intervals["memory.allocated_peak_bytes"][1] + used - report.memory.allocated_peak_bytes;
+  return { name, words: `${free}; up to ${bytes(most)} (90 % interval)`, tone: "bad", used };
 }
 
 /** Above all else: that a run does not fit, or may not. */

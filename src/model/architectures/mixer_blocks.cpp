@@ -21,4 +21,13 @@ void append_state_space(TransformerBuild& b) {
   b.layers.name_outputs({"out_proj"});
 }
 
+void append_short_convolution(TransformerBuild& b) {
+  const ShortConvolution& o = *b.t.short_convolution;
+  b.layers.linear({3 * o.channels}, o.bias, Split::columns);
+  b.layers.name_outputs({"in_proj"});
+  b.layers.short_convolution(o);
+  b.layers.linear({b.t.hidden}, o.bias, Split::rows);
+  b.layers.name_outputs({"out_proj"});
+}
+
 }  // namespace rehearse::inline model

@@ -47,7 +47,7 @@ void append_decoder(TransformerBuild& b) {
     if (block == 0 && b.t.position == PositionKind::relative)
       b.layers.parameter(b.t.buckets * b.t.heads, ParameterShare::sharded);
     append_residual(b, [&] { append_attention(b, block); });
-    append_residual(b, [&] { append_cross_attention(b, encoded); });
+    append_residual(b, [&] { append_cross_attention(b, encoded, block); });
     append_residual(b, [&] { append_feed_forward(b, block); });
     keep_ends_wide(b, block, b.t.layers);
   }

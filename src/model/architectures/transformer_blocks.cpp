@@ -252,14 +252,17 @@ void append_block(TransformerBuild& b, std::int64_t block) {
   if (parts.mixer == MixerKind::linear_attention)
     append_residual(b, [&] { append_linear_attention(b); });
   if (parts.mixer == MixerKind::state_space) append_residual(b, [&] { append_state_space(b); });
+  if (parts.mixer == MixerKind::short_convolution)
+    append_residual(b, [&] { append_short_convolution(b); });
   if (parts.feed_forward) append_residual(b, [&] { append_feed_forward(b, block); });
 }
 
-void append_cross_attention(TransformerBuild& b, const Activation& encoded) {
+void append_cross_attention(TransformerBuild& b, const Activation& encoded, std::int64_t block) {
   const TransformerShape& t = b.t;
   Attention attention = attention_of(b, 0);
   attention.causal = false;
-  attention.biased = false;
+  // The first block makes biases of zeros, which the others share.
+  attention.biased = attention.biased && attention.flash && block == 0;
   attention.keys = encoded.height;
   b.layers.linear({t.query_width()}, t.qkv_bias);
   b.layers.name_outputs({"q"});

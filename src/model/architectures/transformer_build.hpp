@@ -27,7 +27,7 @@ struct TransformerBuild {
 void append_norm(TransformerBuild& b);
 void append_attention(TransformerBuild& b, std::int64_t block);
 /// Appends the decoder's attention to what the encoder has made.
-void append_cross_attention(TransformerBuild& b, const Activation& encoded);
+void append_cross_attention(TransformerBuild& b, const Activation& encoded, std::int64_t block);
 void append_feed_forward(TransformerBuild& b, std::int64_t block);
 void append_block(TransformerBuild& b, std::int64_t block);
 
@@ -48,6 +48,7 @@ void append_residual(TransformerBuild& b, const Sublayer& sublayer) {
 
 void append_linear_attention(TransformerBuild& b);
 void append_state_space(TransformerBuild& b);
+void append_short_convolution(TransformerBuild& b);
 
 // transformer_ends.cpp
 

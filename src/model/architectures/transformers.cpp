@@ -185,6 +185,7 @@ TransformerShape gpt_oss_120b() {
                                "gpt_oss", "OpenAI, arXiv:2508.10925; openai/gpt-oss-120b");
   t.head_width = 64;
   t.qkv_bias = t.output_bias = t.sinks = true;
+  t.norm_form = NormForm::wide;
   t.window = 128;
   t.full_every = 2;
   return with_experts(t, {.count = 128, .active = 4, .width = 2880, .biases = true});
@@ -221,6 +222,7 @@ TransformerShape t5_11b() {
           .feed_forward = 65536,
           .vocabulary = 32128,
           .tokens = 512,
+          .norm_form = NormForm::of_input,
           .position = PositionKind::relative,
           .activation = ActivationKind::relu,
           .gated = false,

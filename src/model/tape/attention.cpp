@@ -94,8 +94,9 @@ void cpu_flash_backward_workspace(Recorder& recorder, const AttentionSize& size,
   recorder.workspace(tile.queries, Type::float32);
 }
 
-/// Sinks are a further input, and so are biases of distances: the first block of a stack makes
-/// these for all samples, and backward their gradient for each.
+/// Sinks are a further input, and so are biases of distances. Each block hands the kernel a copy of
+/// these for all samples, and the first of a stack makes them of buckets. Backward makes their
+/// gradient for each sample; attention to an encoder has zeros in their place, without a gradient.
 Tensor flash(Recorder& recorder, Tensors inputs, const AttentionSize& size) {
   const AttentionSides s = sides(recorder, size);
   for (Tensor& input : inputs) input = lower(recorder, input);
@@ -111,15 +112,18 @@ Tensor flash(Recorder& recorder, Tensors inputs, const AttentionSize& size) {
   Tensors saved = {output, logarithms, state};
   for (const Tensor& input : inputs) saved.push_back(input.detached());
   const bool sinks = size.bias.elements > 0;
+  const bool trains_biases = size.options.biased && size.options.keys == 0;
+  if (size.options.biased) saved.push_back(recorder.take(s.pairs / recorder.batch(), type));
   if (sinks && size.options.biased)
-    saved.push_back(recorder.take(s.pairs / recorder.batch(), type));
+    saved.push_back(
+        recorder.take(s.pairs / recorder.batch() / size.options.heads, Type::int64));  // buckets
   if (sinks) inputs.push_back(parameter(recorder, size.bias));
   recorder.connect(output, inputs,
-                   [&recorder, size, s, type, saved, sinks,
+                   [&recorder, size, s, type, saved, sinks, trains_biases,
                     wide = inputs.back().type](const Gradients&) -> Gradients {
                      Gradients results;
                      const Tensor biases =
-                         size.options.biased ? recorder.workspace(s.pairs, type) : undefined();
+                         trains_biases ? recorder.workspace(s.pairs, type) : undefined();
                      for (const std::int64_t side : {s.query, s.key, s.value})
                        results.push_back(recorder.take(side, type));
                      if (sinks) results.push_back(recorder.take(size.bias.elements, wide));

@@ -118,7 +118,8 @@ Tensor rms_norm(Recorder& recorder, const Tensor& input, const NormOptions& opti
   if (recorder.compiled()) return fused_norm(recorder, input, options);
   const Tensor wide = to(recorder, input, Type::float32);
   const Tensor factor = reciprocal_deviation(recorder, wide, options.positions);
-  const Tensor product = multiply(recorder, wide, factor);
+  const bool scales_input = options.form == NormForm::of_input;
+  const Tensor product = multiply(recorder, scales_input ? input : wide, factor);
   if (options.form == NormForm::plain) return to(recorder, product, input.type);
   const Tensor scale = parameter(recorder, options.scale);
   if (options.form == NormForm::wide)
@@ -223,15 +224,18 @@ Tensor cross_entropy(Recorder& recorder, const Tensor& narrow) {
   return loss;
 }
 
-// Of one sample the slice has no gaps, and contiguous() copies nothing.
 Tensor cross_entropy_fp32(Recorder& recorder, Tensor logits, std::int64_t last) {
   if (recorder.compiled()) return compiled_cross_entropy(recorder, logits);
-  const Tensor wide = to(recorder, logits, Type::float32);
+  return cross_entropy(recorder, shifted_fp32(recorder, std::move(logits), last));
+}
+
+// Of one sample the slice has no gaps, and contiguous() copies nothing.
+Tensor shifted_fp32(Recorder& recorder, Tensor logits, std::int64_t last) {
+  Tensor wide = to(recorder, logits, Type::float32);
   logits = undefined();
-  if (last == 0) return cross_entropy(recorder, wide);
-  const Tensor kept = slice(recorder, wide, wide.elements - last);
-  const Tensor shifted = recorder.batch() == 1 ? kept : copy(recorder, kept);
-  return cross_entropy(recorder, shifted);
+  if (last == 0) return wide;
+  Tensor kept = slice(recorder, wide, wide.elements - last);
+  return recorder.batch() == 1 ? kept : copy(recorder, kept);
 }
 
 }  // namespace rehearse::tape

@@ -123,6 +123,8 @@ Tensor cross_entropy(Recorder& recorder, const Tensor& logits);
 /// The same in fp32: `logits` go once they are converted. The last positions, `last` elements, are
 /// cut off.
 Tensor cross_entropy_fp32(Recorder& recorder, Tensor logits, std::int64_t last = 0);
+/// The logits in fp32, less their last positions; they go once they are converted.
+Tensor shifted_fp32(Recorder& recorder, Tensor logits, std::int64_t last);
 
 /// Loss::compiled, Loss::fused_logits and Loss::vocab_parallel; of so many positions.
 Tensor compiled_cross_entropy(Recorder& recorder, const Tensor& logits);

@@ -144,9 +144,7 @@ bool Player::joins_loss(const Layer& layer) const {
   const Layer* next = last_readers_.at(layer.output);
   while (next->kind == LayerKind::scale_logits || next->kind == LayerKind::softcap)
     next = last_readers_.at(next->output);
-  const bool librarys = next->loss == Loss::fused_logits || next->loss == Loss::accelerate_fused ||
-                        next->loss == Loss::vocab_parallel;
-  return next->kind == LayerKind::cross_entropy && !librarys;
+  return next->kind == LayerKind::cross_entropy && !is_librarys(next->loss);
 }
 
 Player::Value Player::run(const Layer& layer) {
@@ -247,6 +245,8 @@ Player::Value Player::run(const Layer& layer) {
       return {delta_net(layer)};
     case LayerKind::state_space:
       return {state_space(layer)};
+    case LayerKind::short_convolution:
+      return {short_convolution(layer)};
     case LayerKind::square:
       return {unary_of_input(r, input(layer))};
     case LayerKind::without_gate:

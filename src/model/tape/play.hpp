@@ -31,6 +31,7 @@ class Player {
   /// Whether torch.compile makes one kernel of the loss and of a layer between the logits and it.
   bool joins_loss(const Layer& layer) const;
   Tensor loss(const Layer& layer);
+  Tensor shifted_fused_loss(const Layer& layer, Tensor logits);
   Tensor loss_of_piece(const Layer& layer, Tensor& piece, std::int64_t positions);
   /// The output, converted and held; what it was made of goes.
   Tensor as_output(Tensor& logits);
@@ -61,6 +62,7 @@ class Player {
   // play_mixers.cpp
   Tensor delta_net(const Layer& layer);
   Tensor state_space(const Layer& layer);
+  Tensor short_convolution(const Layer& layer);
   Tensor output_gate(const Layer& layer);
   Value around_gate(const Value& sides, std::int64_t before, bool gate);
   /// True where a unit after `unit` reads the value.

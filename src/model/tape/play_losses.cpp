@@ -45,16 +45,27 @@ Tensor Player::loss(const Layer& layer) {
       return cross_entropy_fp32(recorder_, std::move(logits),
                                 recorder_.batch() * layer.in.channels);
     }
+    case Loss::huggingface_fused:
+      return shifted_fused_loss(layer, std::move(logits));
+    case Loss::huggingface_4_46_fused: {
+      const Tensor returned = logits;
+      return shifted_fused_loss(layer, std::move(logits));
+    }
   }
   throw InternalError("a loss that no tape is made of");
 }
 
+Tensor Player::shifted_fused_loss(const Layer& layer, Tensor logits) {
+  const Tensor shifted =
+      shifted_fp32(recorder_, std::move(logits), recorder_.batch() * layer.in.channels);
+  return fused_cross_entropy(recorder_, shifted, recorder_.batch() * layer.in.positions());
+}
+
 /// Plays one of the pieces that `positions` are in.
 Tensor Player::loss_of_piece(const Layer& layer, Tensor& piece, std::int64_t positions) {
-  if (layer.loss == Loss::fused_logits || layer.loss == Loss::accelerate_fused)
-    return fused_cross_entropy(recorder_, piece, positions);
   if (layer.loss == Loss::vocab_parallel)
     return vocab_parallel_cross_entropy(recorder_, piece, positions);
+  if (is_librarys(layer.loss)) return fused_cross_entropy(recorder_, piece, positions);
   if (layer.loss == Loss::compiled) return compiled_cross_entropy(recorder_, piece);
   return layer.loss == Loss::cross_entropy_fp32 ? cross_entropy_fp32(recorder_, std::move(piece))
                                                 : cross_entropy(recorder_, piece);

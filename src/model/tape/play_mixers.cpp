@@ -102,6 +102,18 @@ Tensor Player::state_space(const Layer& layer) {
       tokens * o.convolved() / 2 + 2 * tokens * o.heads + 3 * states + tokens * o.groups * o.chunk);
 }
 
+// Lfm2ShortConv.forward: views of one product, and a copy that has the channels side by side again.
+Tensor Player::short_convolution(const Layer& layer) {
+  Recorder& r = recorder_;
+  const ShortConvolution& o = layer.short_convolution;
+  const Tensors parts = chunk(r, input(layer), 3);
+  const Tensor scaled = multiply(r, parts[0], parts[2]);
+  Tensors inputs = {scaled, parameter(r, {layer.unit, layer.parameter, o.channels * o.kernel})};
+  if (o.bias) inputs.push_back(parameter(r, {layer.unit, layer.parameter + 1, o.channels}));
+  const Tensor mixed = function_of(r, inputs, r.take(scaled.elements, scaled.type), {scaled}, 0);
+  return copy(r, multiply(r, parts[1], mixed));
+}
+
 /// Views of what stands before the gate, and of the gate: outputs side by side, or one tensor.
 Player::Value Player::around_gate(const Value& sides, std::int64_t before, bool gate) {
   if (sides.size() > 1) return gate ? Value{sides.back()} : Value(sides.begin(), sides.end() - 1);
