@@ -64,8 +64,10 @@ Seconds Roofline::float8_time(const Operator& op, double batch, Direction direct
   return 5 * shares_.launch + moved(gradient * twice + weight * (kRead + kCast) + again);
 }
 
-/// TransformerEngine's cast_transpose: 16 bits are read, and 8 or 4 written twice, as rows and as
-/// columns.
+/// TransformerEngine's cast_transpose: 16 bits are read, and 8 written twice, as rows and as
+/// columns. NVFP4 takes three kernels, each of which reads them: the largest elements with and
+/// without the random Hadamard transform, the rows, and the transformed columns (NVFP4Quantizer in
+/// pytorch/csrc/quantizer.cpp).
 Seconds Roofline::quantize_time(const Operator& op, double batch, Direction direction) const {
   if (!runs_narrow(op)) return Seconds(0);
   if (op.float8 != Float8::none) return float8_time(op, batch, direction);
@@ -73,8 +75,9 @@ Seconds Roofline::quantize_time(const Operator& op, double batch, Direction dire
                           : op.backward_flops > 0         ? op.product.rows * op.product.columns
                                                           : 0;
   if (elements == 0) return Seconds(0);
-  const Bytes element = Bytes(2) + 2 * narrow_element(precision_);
-  return shares_.launch + moved(batch * elements * element);
+  const double kernels = precision_ == Precision::nvfp4 ? 3 : 1;
+  const Bytes element = kernels * Bytes(2) + 2 * narrow_element(precision_);
+  return kernels * shares_.launch + moved(batch * elements * element);
 }
 
 /// Of a quantized weight 16 bits are made for each use: a kernel that reads the one and writes the

@@ -37,7 +37,14 @@ constexpr ExpertLaunches kExpertsForward{23.5, 4, 1, 1}, kExpertsBackward{21.5, 
 double quantize_kernels(const Operator& op, Precision precision) {
   if (!op.runs_narrow(precision)) return 0;
   if (precision == Precision::fp8) return 3;
-  return precision == Precision::nvfp4 ? 2 : 1;
+  return precision == Precision::nvfp4 ? 3 : 1;
+}
+
+/// What stands for one expert's narrow operand: a tensor with a scale of its own is an object of
+/// Python, made with its data, transpose and scale (split_quantize in pytorch/csrc/extensions/
+/// cast.cpp calls create_tensor for each). Those with scales of blocks come out of one allocation.
+double narrow_objects(const Operator& op, Precision precision) {
+  return op.runs_narrow(precision) && precision == Precision::fp8 ? 1 : 0;
 }
 
 /// Transformers' experts say themselves what they launch: composites of kernels, or a loop.
@@ -59,7 +66,7 @@ void add_expert_launches(Launches& sum, const Unit& unit, Precision precision, b
     if (op.kind != OperatorKind::matmul || op.product.weights <= 1) continue;
     sum.experts += launches.grouped + (exchanged ? launches.exchanged : 0);
     if (op.product.together) continue;
-    sum.experts += launches.each * op.product.weights;
+    sum.experts += (launches.each + narrow_objects(op, precision)) * op.product.weights;
     sum.bare += (launches.products + quantize_kernels(op, precision)) * op.product.weights;
   }
 }
@@ -129,8 +136,8 @@ void add_launches(StepCosts& costs, const Model& model, const Roofline& roofline
   std::vector<UnitLaunches> launches;
   for (std::size_t i = 0; i < model.units.size(); ++i) {
     const Unit& unit = model.units[i];
-    const Seconds each =
-        model.is_compiled(i) ? efficiency.host_kernel() : efficiency.host_operator();
+    const bool compiled = model.is_compiled(i) && model.compile != Compile::library;
+    const Seconds each = compiled ? efficiency.host_kernel() : efficiency.host_operator();
     const auto of = [&](Direction direction, std::size_t first = 0) {
       const Launches all = launched(unit, direction, roofline, precision, first);
       return all.operators * each + all.bare * efficiency.host_kernel() +

@@ -11,13 +11,13 @@ constexpr double kDeltaChunk = 64;
 /// Sums over the tokens of a sequence: products of small matrices, bound by what they read and
 /// write.
 struct Scan {
-  double flops = 0;                  ///< of forward
+  double flops = 0, backward_flops = 0;
   double forward = 0, backward = 0;  ///< elements
 };
 Operator scan_operator(const Scan& scan) {
   return {.kind = OperatorKind::scan,
           .forward_flops = scan.flops,
-          .backward_flops = 2 * scan.flops,
+          .backward_flops = scan.backward_flops,
           .forward_elements = scan.forward,
           .backward_elements = scan.backward};
 }
@@ -30,18 +30,29 @@ Scan delta_rule(const LinearAttention& o, double tokens) {
   const auto key = static_cast<double>(o.key_width), value = static_cast<double>(o.value_width);
   const double state = key * value / kDeltaChunk;
   return {.flops = 8 * heads * key * value,
+          .backward_flops = 16 * heads * key * value,
           .forward = heads * (7 * key + 6 * value + 4 * kDeltaChunk + 2 * state),
           .backward = heads * (20 * key + 15 * value + 2 * kDeltaChunk + 4 * state)};
 }
 
 /// The same of mamba_ssm's ssd_combined.py, whose states are fp32: states of chunks, their sums
-/// over chunks, products of C and B in a chunk, the outputs. FLOPs as Megatron-LM counts them.
+/// over chunks, products of C and B in a chunk, the outputs. FLOPs as Megatron-LM counts them,
+/// which are seven of a state's size to a token and channel, where kernels forward compute two
+/// products of a state, one of a chunk's pairs and C by B. Backward they compute five, three and
+/// three: the states and C by B once more, gradients of states, x, B and C, of the pairs, of C by B
+/// to either side, and of the decays.
 Scan state_space_duality(const StateSpace& o, double tokens) {
   const double inner = tokens * static_cast<double>(o.channels());
   const double shared = tokens * static_cast<double>(2 * o.groups * o.state);
   const double pairs = tokens * static_cast<double>(o.groups * o.chunk);
   const double states = inner * static_cast<double>(o.state) / static_cast<double>(o.chunk);
-  return {.flops = 7 * inner * static_cast<double>(o.state),
+  const double state = 2 * inner * static_cast<double>(o.state);
+  const double chunk = 2 * inner * static_cast<double>(o.chunk);
+  const double across = 2 * pairs * static_cast<double>(o.state);
+  const double again = (5 * state + 3 * chunk + 3 * across) / (2 * state + chunk + across);
+  const double flops = 7 * inner * static_cast<double>(o.state);
+  return {.flops = flops,
+          .backward_flops = again * flops,
           .forward = 3 * inner + 2 * shared + 2 * pairs + 8 * states,
           .backward = 8 * inner + 4 * shared + 4 * pairs + 20 * states};
 }

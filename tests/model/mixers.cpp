@@ -52,6 +52,18 @@ BOOST_AUTO_TEST_CASE(parameters_of_a_state_space_are_its_published_shapes) {
   BOOST_TEST(model.parameters() == 31577937344);
 }
 
+// Per token, of channels, state and chunk of 4096, 128 and 128, in eight groups: forward two
+// products of a state, one of a chunk's pairs and one of C by B; backward five, three and three.
+BOOST_AUTO_TEST_CASE(a_scan_computes_backward_what_its_kernels_do) {
+  const Model model =
+      transformer_model(*built_in_shape("nemotron_3_nano_30b_a3b"), {.sequence = 64});
+  const double state = 4096 * 128, pairs = 4096 * 128, across = 8 * 128 * 128;
+  for (const Operator& op : unit_of(model, "layers.0").operators)
+    if (op.kind == OperatorKind::scan)
+      check_close(op.backward_flops / op.forward_flops,
+                  (5 * state + 3 * pairs + 3 * across) / (2 * state + pairs + across));
+}
+
 BOOST_AUTO_TEST_CASE(latent_experts_have_two_products_more_and_fewer_channels) {
   // Nemotron 3 Super, whose published count this is; the order of its blocks changes none.
   TransformerShape t = *built_in_shape("nemotron_3_nano_30b_a3b");
