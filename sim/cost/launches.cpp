@@ -136,8 +136,8 @@ void add_launches(StepCosts& costs, const Model& model, const Roofline& roofline
   std::vector<UnitLaunches> launches;
   for (std::size_t i = 0; i < model.units.size(); ++i) {
     const Unit& unit = model.units[i];
-    const Seconds each =
-        model.is_compiled(i) ? efficiency.host_kernel() : efficiency.host_operator();
+    const bool compiled = model.is_compiled(i) && model.compile != Compile::library;
+    const Seconds each = compiled ? efficiency.host_kernel() : efficiency.host_operator();
     const auto of = [&](Direction direction, std::size_t first = 0) {
       const Launches all = launched(unit, direction, roofline, precision, first);
       return all.operators * each + all.bare * efficiency.host_kernel() +

@@ -14,10 +14,16 @@
 namespace rehearse::inline scenario {
 namespace {
 
-Compile read_compile(const Value& value) {
+/// Where a framework's own modules fuse kernels, these are meant: Python calls each of them.
+Compile fused_whole(const Framework& framework) {
+  return framework.flag("compile.is_library") ? Compile::library : Compile::whole;
+}
+
+Compile read_compile(const Value& value, const Framework& framework) {
   const std::string word = value.as_choice({"true", "false", "blocks", "modules"});
   if (word == "false") return Compile::none;
-  return word == "blocks" ? Compile::blocks : word == "true" ? Compile::whole : Compile::modules;
+  if (word == "true") return fused_whole(framework);
+  return word == "blocks" ? Compile::blocks : Compile::modules;
 }
 
 Float8 read_float8(const Value& value) {
@@ -236,13 +242,13 @@ void check_experts_implementation(const Map& map, Framework& framework, const Sc
 /// norms, bias and activation, the rotary embedding. What was measured was what it was.
 void apply_compile(Map& map, Framework& framework, Scenario& scenario) {
   if (const auto compile = map.optional("compile")) {
-    scenario.model = compiled(std::move(scenario.model), read_compile(*compile));
+    scenario.model = compiled(std::move(scenario.model), read_compile(*compile, framework));
     return;
   }
   if (!scenario.transformer || map.has("measured") || map.has("transfer_from")) return;
   framework.note("model.compile");
   if (!framework.flag("model.compile")) return;
-  scenario.model = compiled(std::move(scenario.model), Compile::whole);
+  scenario.model = compiled(std::move(scenario.model), fused_whole(framework));
   scenario.assumptions.push_back(
       fmt::format("model.compile = true: kernels are fused, as {}'s are", framework.title()));
 }

@@ -167,7 +167,7 @@ bool Model::is_fused(std::size_t unit) const {
 }
 
 bool Model::is_compiled(std::size_t unit) const {
-  return compile == Compile::whole || (compile == Compile::blocks && is_block(units[unit]));
+  return compile >= Compile::whole || (compile == Compile::blocks && is_block(units[unit]));
 }
 
 std::int64_t Model::parameters() const {

@@ -259,8 +259,9 @@ Bytes stored_bytes(const Unit& unit, std::size_t tensor, Precision precision);
 /// torch.compile, whose kernels are fused: of all, or of each block by itself (PyTorch's regional
 /// compilation), so that embeddings, head and loss stay eager; or of each module of a block by
 /// itself: norms, rotary embeddings and activations are one kernel each way, as Liger Kernel's and
-/// TransformerEngine's, and nothing between them is fused.
-enum class Compile { none, modules, blocks, whole };
+/// TransformerEngine's, and nothing between them is fused. A library's kernels are those of `whole`,
+/// and Python calls each.
+enum class Compile { none, modules, blocks, whole, library };
 
 /// A network as a chain of units in forward order.
 struct Model {
@@ -293,7 +294,7 @@ struct Model {
 
   /// Whether the unit's modules are one kernel each, at the most.
   bool is_fused(std::size_t unit) const;
-  /// Whether torch.compile fuses the unit's kernels.
+  /// Whether torch.compile, or a library, fuses the unit's kernels.
   bool is_compiled(std::size_t unit) const;
 
   std::int64_t parameters() const;

@@ -215,12 +215,12 @@ BOOST_AUTO_TEST_CASE(kernels_of_megatrons_layouts_are_fused_unless_the_scenario_
              "}\ncluster: {use: dgx_h100, nodes: 1}\nstrategy: " + strategy);
     const bool assumed = contains(scenario.assumptions,
                                   "model.compile = true: kernels are fused, as Megatron-LM's are");
-    BOOST_TEST(assumed == (more.empty() && scenario.model.compile == Compile::whole));
+    BOOST_TEST(assumed == (more.empty() && scenario.model.compile == Compile::library));
     return scenario.model.compile;
   };
-  BOOST_TEST((compile("{tensor_parallel: 2}") == Compile::whole));
+  BOOST_TEST((compile("{tensor_parallel: 2}") == Compile::library));
   BOOST_TEST(
-      (compile("{zero: {stage: 1}, pipeline_parallel: 2, micro_batches: 2}") == Compile::whole));
+      (compile("{zero: {stage: 1}, pipeline_parallel: 2, micro_batches: 2}") == Compile::library));
   BOOST_TEST((compile("{ddp: {}, tensor_parallel: 2}", ", compile: false") == Compile::none));
   BOOST_TEST((compile("{ddp: {}, tensor_parallel: 2}", ", compile: blocks") == Compile::blocks));
   BOOST_TEST((compile("{fsdp2: {}, tensor_parallel: 2}") == Compile::none));

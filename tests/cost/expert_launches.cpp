@@ -9,8 +9,10 @@ BOOST_AUTO_TEST_SUITE(expert_launches_test)
 namespace {
 
 /// Qwen3 30B's layer: operators launched by eager modules, and of its products' own kernels.
-StepCosts layer_of(double experts, bool together, bool exchanged, Precision precision) {
+StepCosts layer_of(double experts, bool together, bool exchanged, Precision precision,
+                   Compile compile = Compile::none) {
   Model model;
+  model.compile = compile;
   model.units.resize(1);
   const Operator product{
       .kind = OperatorKind::matmul,
@@ -59,6 +61,16 @@ BOOST_AUTO_TEST_CASE(experts_one_by_one_are_launched_in_cpp) {
     const UnitCost blocks = layer_of(16, false, true, precision).units[0];
     BOOST_CHECK_CLOSE(forward(blocks) - forward(wide), 32 * kernels * kernel, 1e-6);
   }
+}
+
+// Of two products and six other operators, torch.compile's code launches each at a kernel's cost.
+BOOST_AUTO_TEST_CASE(a_librarys_modules_are_called_as_eager_ones_are) {
+  const auto forward = [](Compile compile) {
+    return layer_of(16, true, true, Precision::bf16_master, compile).units[0].forward_launch;
+  };
+  BOOST_TEST(forward(Compile::library).value() == forward(Compile::none).value());
+  BOOST_CHECK_CLOSE((forward(Compile::library) - forward(Compile::whole)).value(),
+                    8 * (kHostOperator - kHostLaunch).value(), 1e-6);
 }
 
 // All that stands behind the exchange of counts, which is in front of the first operator here.
