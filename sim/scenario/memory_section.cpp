@@ -177,7 +177,10 @@ void read_policy(Map policy, Scenario& scenario) {
   if (const auto layers = policy.optional("layers")) {
     scenario.recomputed_layers = layers_of(*layers, model);
   } else if (const auto every = policy.optional("every_layer")) {
-    chosen = each_layer(static_cast<std::size_t>(layers_of(*every, model)), model);
+    // Of one block every second is none, as of torchtitan's.
+    const std::int64_t count =
+        model.layers == 1 ? every->as_integer(1, 2) : layers_of(*every, model);
+    chosen = each_layer(static_cast<std::size_t>(count), model);
   } else if (const auto units = policy.optional("units")) {
     chosen = matching_units(units->as_list(), model);
   } else if (policy.has("every") || policy.keys().empty()) {

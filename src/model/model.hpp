@@ -263,8 +263,8 @@ Bytes stored_bytes(const Unit& unit, std::size_t tensor, Precision precision);
 /// torch.compile, whose kernels are fused: of all, or of each block by itself (PyTorch's regional
 /// compilation), so that embeddings, head and loss stay eager; or of each module of a block by
 /// itself: norms, rotary embeddings and activations are one kernel each way, as Liger Kernel's and
-/// TransformerEngine's, and nothing between them is fused. A library's kernels are those of `whole`,
-/// and Python calls each.
+/// TransformerEngine's, and nothing between them is fused. A library's kernels are as fused as
+/// those of `whole`, and Python calls each.
 enum class Compile { none, modules, blocks, whole, library };
 
 /// A network as a chain of units in forward order.

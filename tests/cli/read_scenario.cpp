@@ -229,6 +229,18 @@ BOOST_AUTO_TEST_CASE(kernels_of_megatrons_layouts_are_fused_unless_the_scenario_
   BOOST_TEST((compile("{zero: {stage: 1}}") == Compile::none));
 }
 
+BOOST_AUTO_TEST_CASE(torchtitan_checkpoints_every_second_block_and_of_one_none) {
+  const auto checkpointed = [](int layers) {
+    const Scenario scenario =
+        read("model: {use: llama_3_8b, layers: " + std::to_string(layers) +
+             ", batch_per_gpu: 1}\ncluster: {use: dgx_h100, nodes: 1}\nstrategy: {fsdp2: {}}\n"
+             "framework: torchtitan");
+    return std::count(scenario.checkpointed.begin(), scenario.checkpointed.end(), true);
+  };
+  BOOST_TEST(checkpointed(4) == 2);
+  BOOST_TEST(checkpointed(1) == 0);
+}
+
 BOOST_AUTO_TEST_CASE(a_measured_whole_step_scales_the_costs_to_it) {
   const auto step = [](const std::string& options) {
     const Scenario scenario = read(toy_with("{use: resnet50, batch_per_gpu: 64" + options + "}"));
