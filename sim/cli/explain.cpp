@@ -72,10 +72,10 @@ void add_explain(CLI::App& app) {
       "Examples:\n"
       "  rehearse explain p5_llama7b_fsdp\n"
       "  rehearse explain scenario.yaml --more 25% --html why.html");
-  explain_app.callback([command, question] {
+  explain_app.callback([command, question, &explain_app] {
     command->scenario = is_typed(*question, command->scenario, "SCENARIO")
                             ? kept_scenario(*question)
-                            : scenario_of(input_file(command->scenario), question->on);
+                            : scenario_of(input_file(command->scenario), *question, explain_app);
     show_explanation(*command);
   });
 }

@@ -78,10 +78,10 @@ void add_export(CLI::App& app) {
     const auto question = add_typed_question(one, command->scenario);
     add_overrides(one, command->overrides, "Replace a value: --set cluster.nodes=8 (repeatable)");
     add_output(one, command->answer);
-    one.callback([command, question] {
+    one.callback([command, question, &one] {
       command->scenario = is_typed(*question, command->scenario, "SCENARIO")
                               ? kept_scenario(*question)
-                              : scenario_of(input_file(command->scenario), question->on);
+                              : scenario_of(input_file(command->scenario), *question, one);
       export_it(*command);
     });
   }

@@ -53,13 +53,23 @@ void add_import_config(CLI::App& import_app) {
   app.callback([command] { import_it(*command); });
 }
 
-std::filesystem::path scenario_of(const std::filesystem::path& file, const std::string& on) {
+std::filesystem::path scenario_of(const std::filesystem::path& file, const TypedQuestion& question,
+                                  const CLI::App& app) {
+  const auto excluded = [&](std::initializer_list<const char*> names) {
+    for (const char* name : names)
+      if (app.count(name) > 0) throw CLI::ExcludesError("SCENARIO", name);
+  };
+  excluded({"--strategy", "--tokens", "--precision"});
   if (!is_foreign_config(file)) {
-    if (on.empty()) return file;
+    excluded({"--model"});
+    if (question.on.empty()) return file;
     throw CLI::RequiresError("--on", "--model");
   }
   ImportOptionsOfConfig options;
-  options.asked.on = on;
+  options.asked = {.on = question.on,
+                   .model = question.model,
+                   .sequence = question.sequence,
+                   .batch = app.count("--batch") > 0 ? question.batch : ""};
   const ImportedConfig imported = import_config({file}, options);
   tell(fmt::format("{}\n{}", imported.title, lists_of(imported.told)));
   const std::filesystem::path name = file.string() + " (as a scenario)";

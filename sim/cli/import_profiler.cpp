@@ -5,6 +5,7 @@
 #include "base/progress_line.hpp"
 #include "cli/import_config.hpp"
 #include "cli/options.hpp"
+#include "config/document.hpp"
 #include "config/output_files.hpp"
 #include "foreign/kineto_profile.hpp"
 #include "scenario/names.hpp"
@@ -14,7 +15,7 @@ namespace {
 
 struct ImportProfilerCommand {
   std::vector<std::filesystem::path> traces;
-  std::filesystem::path profile;
+  std::filesystem::path profile, onto;
   TracedSetting setting;
   AnswerOptions answer;
 };
@@ -23,9 +24,13 @@ std::vector<KinetoTrace> read_all(const ImportProfilerCommand& command) {
   ProgressLine line(command.answer.quiet);
   std::vector<KinetoTrace> ranks;
   for (const auto& file : command.traces)
-    ranks.push_back(read_kineto(file, [&](double bytes) {
-      line.show(fmt::format("reading {}: {:.0f} MB", file.filename().string(), bytes / 1e6));
-    }));
+    ranks.push_back(read_kineto(
+        file,
+        [&](double bytes) {
+          if (line.due())
+            line.show(fmt::format("reading {}: {:.0f} MB", file.filename().string(), bytes / 1e6));
+        },
+        ranks.empty() ? KinetoPart::all : KinetoPart::collectives));
   return ranks;
 }
 
@@ -52,7 +57,9 @@ void import_it(ImportProfilerCommand command) {
   if (command.setting.gpu.empty()) command.setting.gpu = gpu_of(ranks.front().device);
   command.setting.command = "rehearse import profiler";
   for (const auto& file : command.traces) command.setting.command += " " + file.string();
-  const TracedProfile traced = profile_of(ranks, command.setting);
+  TracedProfile traced = profile_of(ranks, command.setting);
+  if (!command.onto.empty())
+    join(traced.profile, read_compute_profile(Document::load(command.onto)->root()));
   if (!command.answer.quiet) tell_traced(traced);
   write_file(command.profile, to_yaml(traced.profile));
   const std::filesystem::path folder = command.answer.output.parent_path();
@@ -77,6 +84,8 @@ void add_import_profiler(CLI::App& import_app) {
       ->required();
   add(app, "--profile", command->profile, "Write the compute profile to this file", "FILE")
       ->required();
+  add(app, "--onto", command->onto, "A profile of the same network at other batches, to keep",
+      "FILE");
   add_count(app, "--batch", command->setting.batch, "Samples of the traced micro-batch; else 1");
   add_count(app, "--sequence", command->setting.sequence, "Tokens of one", 1, 1'000'000'000);
   add_parsed(app, "--precision", command->setting.precision, parse_precision,

@@ -35,10 +35,9 @@ double number_that(const std::string& text, const char* what, Holds&& holds) {
   return *number;
 }
 
-CLI::Option* add_common(CLI::App& app, TypedQuestion& question, CLI::Option* file) {
+CLI::Option* add_common(CLI::App& app, TypedQuestion& question) {
   CLI::Option* model = add(app, "--model", question.model,
                            "Without a file: a built-in network, or a config.json", "MODEL");
-  model->excludes(file);
   model->needs(add(app, "--on", question.on, "Its machines: --on 4xaws_p5", "NxCLUSTER"));
   add(app, "--sequence", question.sequence, "Its tokens per sample", "TOKENS")->needs(model);
   add(app, "--tokens", question.tokens, "Tokens of the whole training: 15T", "TOKENS")
@@ -167,10 +166,10 @@ void add_answer(CLI::App& app, AnswerOptions& answer, const std::string& formats
 std::shared_ptr<const TypedQuestion> add_typed_question(CLI::App& app,
                                                         std::filesystem::path& file) {
   auto question = std::make_shared<TypedQuestion>();
-  CLI::Option* model =
-      add_common(app, *question,
-                 app.add_option("SCENARIO", file,
-                                "A scenario's file, a shipped one's name, or - (standard input)"));
+  // Beside a scenario they stand for what another program's file leaves out: see scenario_of().
+  app.add_option("SCENARIO", file,
+                 "A scenario's file, a shipped one's name, or - (standard input)");
+  CLI::Option* model = add_common(app, *question);
   add(app, "--strategy", question->strategy, "Its strategy; else fsdp", "NAME")->needs(model);
   add(app, "--batch", question->batch, "Its samples per GPU; else 1", "N")->needs(model);
   return question;
@@ -178,9 +177,10 @@ std::shared_ptr<const TypedQuestion> add_typed_question(CLI::App& app,
 
 std::shared_ptr<const TypedQuestion> add_typed_plan(CLI::App& app, std::filesystem::path& file) {
   auto question = std::make_shared<TypedQuestion>();
-  CLI::Option* model =
-      add_common(app, *question,
-                 app.add_option("PLAN", file, "The plan file (YAML), a shipped one's name, or -"));
+  CLI::Option* plan =
+      app.add_option("PLAN", file, "The plan file (YAML), a shipped one's name, or -");
+  CLI::Option* model = add_common(app, *question);
+  model->excludes(plan);
   add(app, "--global-batch", question->global_batch,
       "Its samples per step, over layouts; else 4 Mi tokens", "N")
       ->needs(model);

@@ -196,10 +196,10 @@ void add_run(CLI::App& app) {
       "  rehearse run scenario.yaml --set cluster.nodes=8 -v\n"
       "  rehearse run --model llama_3_8b --on 2xaws_p5 --tokens 15B --html page.html\n"
       "  generate | rehearse run - --format json");
-  run_app.callback([command, question] {
+  run_app.callback([command, question, &run_app] {
     command->scenario = is_typed(*question, command->scenario, "SCENARIO")
                             ? kept_scenario(*question)
-                            : scenario_of(input_file(command->scenario), question->on);
+                            : scenario_of(input_file(command->scenario), *question, run_app);
     run(*command);
   });
 }

@@ -84,9 +84,20 @@ void put_model(const Facts& facts, const Asked& asked, const std::string& name, 
   const bool named = std::ranges::any_of(model.inner, [](const auto& one) {
     return one.first == "hf" || one.first == "use" || one.first == "transformer";
   });
-  if (!named)
-    fail_missing(name, "which model is trained",
-                 "add --model NAME (`rehearse list models`), or --model config.json");
+  const char* const remedy = "add --model NAME (`rehearse list models`), or --model config.json";
+  if (!named) fail_missing(name, "which model is trained", remedy);
+  const Section& shape = model.at("transformer");
+  for (const auto& [key, what] : {std::pair("layers", "how many layers the network has"),
+                                  std::pair("hidden_size", "how wide the network is"),
+                                  std::pair("heads", "how many heads the network has"),
+                                  std::pair("vocab_size", "how many words the vocabulary has")}) {
+    const bool said =
+        std::ranges::any_of(shape.inner, [key = key](const auto& one) { return one.first == key; });
+    if (!shape.inner.empty() && !said) fail_missing(name, what, remedy);
+  }
+  std::erase_if(model.inner, [](const auto& one) {
+    return one.first == "transformer" && one.second.inner.empty();
+  });
   if (!asked.sequence.empty()) model.put("sequence", asked.sequence);
   if (!asked.batch.empty()) model.put("batch_per_gpu", asked.batch);
   if (asked.batch.empty() && !has(facts, "micro_batch"))
@@ -172,6 +183,12 @@ void put_strategy(const Facts& facts, Section& root) {
 
 std::string assemble(Facts facts, const std::string& framework, const Asked& asked,
                      const std::string& name) {
+  if (value_of(facts, "sync") == "zero" && value_of(facts, "sync.stage") == "0" &&
+      !facts.at("sync.stage").place.source)
+    throw InputError(fmt::format(
+        "{}: error: DeepSpeed without ZeRO is not here, and the file has no zero_optimization\n"
+        "remedy: stage 1 takes the same time but for the optimizer's step",
+        name));
   derive(facts, framework);
   leave_alone(asked, facts);
   Section root;
@@ -189,7 +206,10 @@ std::string assemble(Facts facts, const std::string& framework, const Asked& ask
   root.put(optimizer, "");
   for (const auto& [key, fact] : facts) {
     if (key.starts_with("opt.")) root.put(optimizer + key.substr(3), fact.value);
-    if (key.starts_with("train.") || key.starts_with("run.")) root.put(key, fact.value);
+    const bool of_cluster = key.starts_with("cluster.") && !asked.on.starts_with('{');
+    if (key.starts_with("train.") || key.starts_with("run.") || key.starts_with("memory.") ||
+        of_cluster)
+      root.put(key, fact.value);
   }
   std::string text;
   for (const auto& [key, section] : root.inner) text += block(key, section);

@@ -18,6 +18,13 @@ struct Asked {
 /// pipelines. InputError at the place of a fact that cannot be so.
 void derive(Facts& facts, const std::string& framework);
 
+/// Of `derive`: layers of a pipeline's stages by a layout, by what stands at its ends, or by the
+/// first and the last. InputError likewise.
+void fill_split(Facts& facts);
+
+/// Megatron-LM's layout of a scenario's split "[0, 2, 2, 1]": "E|t*2|t*2|tL".
+std::string layout_of(const std::string& split);
+
 /// The text of a scenario. `name` stands in its description. InputError names what is missing, and
 /// the option that says it.
 std::string assemble(Facts facts, const std::string& framework, const Asked& asked,

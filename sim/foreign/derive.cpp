@@ -248,6 +248,7 @@ void derive(Facts& facts, const std::string& framework) {
   fill_sharding(facts);
   fill_precision(facts, framework);
   drop_strange_options(facts);
+  fill_split(facts);
   fill_pipeline(facts);
   fill_gpus(facts);
 }

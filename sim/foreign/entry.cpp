@@ -6,6 +6,7 @@
 #include <array>
 #include <cctype>
 #include <cmath>
+#include <map>
 #include <optional>
 
 #include "base/error.hpp"
@@ -16,12 +17,30 @@ namespace {
 
 /// Settings of one file. A configuration that people write has some hundreds.
 constexpr std::size_t kMostEntries = 20'000;
+constexpr std::size_t kMostText = 10'000;
 constexpr double kWhole = 9007199254740992.0;  // 2^53
 
-bool is_scalar_list(const DocumentNode& node) {
-  return std::ranges::none_of(node.items, [](const DocumentNode& item) {
-    return item.kind == DocumentNode::Kind::map || item.kind == DocumentNode::Kind::list;
+bool is_list(const DocumentNode& node) { return node.kind == DocumentNode::Kind::list; }
+
+/// A list of scalars, or of lists of them.
+bool is_plain_list(const DocumentNode& node, bool may_nest = true) {
+  return std::ranges::none_of(node.items, [&](const DocumentNode& item) {
+    return item.kind == DocumentNode::Kind::map ||
+           (is_list(item) && (!may_nest || !is_plain_list(item, false)));
   });
+}
+
+/// The name in `{_target_: torch.float32, _call_: false}`, as OmegaConf's dumps have a value that
+/// is no scalar.
+const DocumentNode* name_of_target(const DocumentNode& node) {
+  const DocumentNode* name = nullptr;
+  for (const DocumentEntry& entry : node.entries) {
+    if (entry.key.text == "_target_")
+      name = &entry.value;
+    else if (entry.key.text != "_call_" || canonical(entry.value.text) != "false")
+      return nullptr;
+  }
+  return node.entries.size() == 2 ? name : nullptr;
 }
 
 std::string text_of(const DocumentNode& node, bool as_written) {
@@ -32,7 +51,8 @@ std::string text_of(const DocumentNode& node, bool as_written) {
 std::string list_of(const DocumentNode& list, bool as_written) {
   std::string text = "[";
   for (const DocumentNode& item : list.items)
-    text += (text.size() > 1 ? ", " : "") + text_of(item, as_written);
+    text += (text.size() > 1 ? ", " : "") +
+            (is_list(item) ? list_of(item, as_written) : text_of(item, as_written));
   return text + "]";
 }
 
@@ -40,21 +60,43 @@ void add(const DocumentNode& node, const std::string& key, std::vector<Entry>& t
   if (to.size() >= kMostEntries)
     fail_at(node.place, fmt::format("more than {} settings in one file", kMostEntries));
   if (node.kind == DocumentNode::Kind::map && !node.entries.empty()) {
+    if (const DocumentNode* name = name_of_target(node)) return add(*name, key, to);
     for (const DocumentEntry& entry : node.entries)
       add(entry.value, key.empty() ? entry.key.text : key + "." + entry.key.text, to);
     return;
   }
-  if (node.kind == DocumentNode::Kind::list && !is_scalar_list(node)) {
+  if (is_list(node) && !is_plain_list(node)) {
     for (const DocumentNode& item : node.items) add(item, key + "[]", to);
     return;
   }
   if (node.kind == DocumentNode::Kind::map) {
     to.push_back({key, "{}", "{}", node.place, ""});
-  } else if (node.kind == DocumentNode::Kind::list) {
+  } else if (is_list(node)) {
     to.push_back({key, list_of(node, false), list_of(node, true), node.place, ""});
   } else {
     to.push_back({key, text_of(node, false), text_of(node, true), node.place, ""});
   }
+}
+
+/// OmegaConf's `${variables.max_seq_len}` is what the file says of that key.
+void interpolate(std::vector<Entry>& entries) {
+  constexpr int kMostPasses = 10;
+  std::map<std::string, std::string> said;
+  for (const Entry& entry : entries) {
+    said[entry.key] = entry.said;
+    // A file of MCLI has all of it below `parameters`.
+    if (entry.key.starts_with("parameters.")) said.try_emplace(entry.key.substr(11), entry.said);
+  }
+  for (Entry& entry : entries)
+    for (int pass = 0; pass < kMostPasses; ++pass) {
+      const std::size_t begin = entry.said.find("${");
+      const std::size_t end = entry.said.find('}', begin);
+      if (begin == std::string::npos || end == std::string::npos) break;
+      const auto found = said.find(entry.said.substr(begin + 2, end - begin - 2));
+      if (found == said.end() || entry.said.size() > kMostText) break;
+      entry.said.replace(begin, end - begin + 1, found->second);
+      entry.value = canonical(entry.said);
+    }
 }
 
 }  // namespace
@@ -100,7 +142,9 @@ std::vector<Entry> yaml_entries(const std::string& text, const std::string& name
     throw InputError(name + ": error: the file is empty");
   if (tree->kind != DocumentNode::Kind::map)
     fail_at(tree->place, "a configuration is a map of keys to values");
-  return entries_of(*tree);
+  std::vector<Entry> entries = entries_of(*tree);
+  interpolate(entries);
+  return entries;
 }
 
 }  // namespace rehearse::inline foreign

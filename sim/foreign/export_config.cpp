@@ -219,6 +219,21 @@ void check_framework(const Scenario& scenario, const Format& format) {
                   scenario.file, name, format.title, format.framework, format.framework));
 }
 
+/// torchtitan trains its own networks alone, which it calls flavours.
+void check_flavour(const SettingList& settings, const Scenario& scenario, const Format& format) {
+  const auto is_flavour = [](const auto& one) { return one.first == "model.flavor"; };
+  if (std::ranges::any_of(settings, is_flavour)) return;
+  std::string known;
+  for (const Rule& rule : format.rules)
+    for (const auto& [fact, network] : rule.set)
+      if (rule.key == "model.flavor" && fact == "model.use")
+        known += (known.empty() ? "" : ", ") + network;
+  throw InputError(
+      fmt::format("{}: error: torchtitan has no flavour of this network\n"
+                  "remedy: --set model.use=llama_3_8b, or another of {}",
+                  scenario.file, known));
+}
+
 }  // namespace
 
 const std::vector<std::string>& exported_formats() {
@@ -233,6 +248,7 @@ ExportedConfig export_config(const Scenario& scenario, const Document& document,
   check_framework(scenario, format);
   Writer writer(facts_of(scenario, document, name), format);
   const SettingList settings = writer.settings();
+  if (name == "torchtitan") check_flavour(settings, scenario, format);
   ExportedConfig made;
   made.unsaid = writer.unsaid();
   // A script of the user's has the model and calls these two.

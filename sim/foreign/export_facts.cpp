@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "config/document.hpp"
+#include "foreign/assemble.hpp"
 #include "foreign/export_facts.hpp"
 
 namespace rehearse::inline foreign {
@@ -185,6 +186,11 @@ void fill_megatron(const Scenario& scenario, Facts& facts) {
   if (count_of(facts, "strategy.pipeline.virtual_stages") > 1 &&
       value_of(facts, "strategy.pipeline.schedule") == "interleaved_1f1b")
     facts.erase("strategy.pipeline.schedule");
+  if (value_of(facts, "strategy.pipeline.split").starts_with('[')) {
+    say(facts, "layout", layout_of(value_of(facts, "strategy.pipeline.split")));
+    for (const char* said : {"split", "virtual_stages"})
+      facts.erase(std::string("strategy.pipeline.") + said);
+  }
   // Without virtual stages it is Megatron-LM's only order.
   if (value_of(facts, "strategy.pipeline.schedule") == "1f1b")
     facts.erase("strategy.pipeline.schedule");
@@ -196,6 +202,7 @@ void fill_amp(Facts& facts) {
   const std::string precision = value_of(facts, "model.precision");
   for (const char* type : {"bf16", "fp16"})
     if (precision == type || precision == std::string(type) + "_master") say(facts, "amp", type);
+  if (precision == "fp8") say(facts, "amp", "fp8");
   if (value_of(facts, "sync.param_dtype") == value_of(facts, "amp"))
     facts.erase("sync.param_dtype");
 }

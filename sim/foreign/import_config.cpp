@@ -25,7 +25,11 @@ std::string format_name(const std::string& format) {
 }
 
 Read read(const std::filesystem::path& file, const std::string& asked) {
-  const std::string text = read_input(file, kMaxTextBytes);
+  std::string text = read_input(file, kMaxTextBytes);
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  const bool is_json = first != std::string::npos && text[first] == '{';
+  // JSON may be indented by tabs, and YAML may not.
+  if (is_json) std::ranges::replace(text, '\t', ' ');
   const std::string name = file.string();
   const auto known = foreign_file(text, name);
   const auto& names = format_names();
@@ -39,8 +43,6 @@ Read read(const std::filesystem::path& file, const std::string& asked) {
   if (!asked.empty()) format = asked;
   Read made;
   made.format = &format_of(format_name(format));
-  const std::size_t first = text.find_first_not_of(" \t\r\n");
-  const bool is_json = first != std::string::npos && text[first] == '{';
   const bool is_toml = !is_json && (format == "torchtitan_toml" || format == "torchtitan");
   made.entries = format == "megatron" && !is_json ? shell_entries(text, name)
                  : is_toml                        ? toml_entries(text, name)

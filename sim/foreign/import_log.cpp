@@ -129,10 +129,23 @@ void read_torchtitan(Lines& lines, TrainingLog& log) {
   }
 }
 
+/// Seconds of a step by DeepSpeed's wall_clock_breakdown; of 2024 on, fwd is what forward was.
+std::optional<double> breakdown(const Lines& lines, const std::string& line) {
+  if (line.find("time (ms) |") == std::string::npos) return std::nullopt;
+  const bool is_short = line.find(" fwd: ") != std::string::npos;
+  const auto forward = labelled(lines, line, is_short ? " fwd: " : " forward: ");
+  const auto backward = labelled(lines, line, is_short ? " bwd: " : " backward: ");
+  const auto step = labelled(lines, line, " step: ");
+  if (!forward || !backward || !step) return std::nullopt;
+  return (*forward + *backward + *step) / 1e3;
+}
+
 /// Its rates are of all GPUs: ThroughputTimer is given train_batch_size. It says -inf until its
-/// start_step. A pipeline's engine says the time of a step instead.
+/// start_step. A pipeline's engine says the time of a step instead. A breakdown counts where there
+/// is neither.
 void read_deepspeed(Lines& lines, TrainingLog& log) {
   std::string line;
+  std::vector<double> in_parts;
   while (lines.next(line)) {
     if (line.find("SamplesPerSec=-inf") != std::string::npos) continue;
     if (const auto time = labelled(lines, line, "iter time (s):")) log.step_times.push_back(*time);
@@ -142,7 +155,9 @@ void read_deepspeed(Lines& lines, TrainingLog& log) {
     if (const auto all = labelled(lines, line, "MaxMemAllocated"))
       raise(log.allocated_bytes, all,
             line.find("GB", line.find("MaxMemAllocated")) != line.npos ? kGibi : kMebi);
+    if (const auto time = breakdown(lines, line)) in_parts.push_back(*time);
   }
+  if (log.step_times.empty() && log.samples_per_s.empty()) log.step_times = in_parts;
 }
 
 nlohmann::json parsed(const Lines& lines, const std::string& line, std::size_t from) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace rehearse::inline foreign {
@@ -21,7 +22,7 @@ struct TraceSpan {
   double end() const { return begin + static_cast<double>(duration); }
 };
 
-/// A collective that NCCL ran.
+/// A collective that NCCL ran, or Gloo on a thread of the host.
 struct TraceCollective {
   TraceSpan kernel;
   std::string what;  ///< "all_gather" as PyTorch calls it; of a kernel without it, its name
@@ -37,11 +38,12 @@ struct KinetoTrace {
   double device_memory = 0;
   int rank = 0;
   std::vector<std::string> names;
-  std::vector<TraceSpan> operators;  ///< cpu_op
-  std::vector<TraceSpan> launches;   ///< cuda_runtime and cuda_driver calls
-  std::vector<TraceSpan> kernels;    ///< copies and sets included, NCCL's left out
-  std::vector<TraceSpan> notes;      ///< user_annotation of the host
-  std::vector<TraceCollective> collectives;
+  std::vector<TraceSpan> operators;                ///< cpu_op
+  std::vector<TraceSpan> launches;                 ///< cuda_runtime and cuda_driver calls
+  std::vector<TraceSpan> kernels;                  ///< copies and sets included, NCCL's left out
+  std::vector<TraceSpan> notes;                    ///< user_annotation of the host
+  std::vector<TraceCollective> collectives;        ///< in the order of time
+  std::unordered_set<std::uint32_t> gloo_threads;  ///< Gloo's own, whose operators are no step's
   /// Elements of the parameter, by the place of its operator AccumulateGrad.
   std::unordered_map<std::size_t, std::int64_t> parameters;
   double allocated_peak = 0;  ///< bytes of the GPU; 0: it was not recorded
@@ -50,9 +52,13 @@ struct KinetoTrace {
   const std::string& name_of(const TraceSpan& span) const { return names[span.name]; }
 };
 
+/// What is kept of a trace. Of all ranks but the first, their collectives are enough.
+enum class KinetoPart : std::uint8_t { all, collectives };
+
 /// Reads a trace event by event, gzip's or plain: little more than what KinetoTrace keeps is in
 /// memory. `progress` is told bytes. InputError with the event where the file is none.
 KinetoTrace read_kineto(const std::filesystem::path& file,
-                        const std::function<void(double)>& progress);
+                        const std::function<void(double)>& progress,
+                        KinetoPart part = KinetoPart::all);
 
 }  // namespace rehearse::inline foreign

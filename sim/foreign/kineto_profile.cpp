@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <span>
 
 #include "base/data_folder.hpp"
 #include "base/error.hpp"
@@ -58,18 +59,32 @@ struct StepSums {
   double optimizer = 0, busy = 0, exposed = 0;
 };
 
-/// Seconds from `begin` to `end` in which a collective ran and no kernel.
+using Stretch = std::pair<double, double>;
+
+/// The collectives of a trace in the order of time, and the longest of them.
+struct Collectives {
+  std::vector<Stretch> stretches;
+  double longest = 0;
+
+  explicit Collectives(const KinetoTrace& trace) {
+    for (const TraceCollective& one : trace.collectives) {
+      stretches.emplace_back(one.kernel.begin, one.kernel.end());
+      longest = std::max(longest, static_cast<double>(one.kernel.duration));
+    }
+    std::ranges::sort(stretches);
+  }
+
+  std::span<const Stretch> from_until(double begin, double end) const {
+    const auto first = std::ranges::lower_bound(stretches, begin - longest, {}, &Stretch::first);
+    const auto last = std::ranges::lower_bound(stretches, end, {}, &Stretch::first);
+    return first < last ? std::span(first, last) : std::span<const Stretch>();
+  }
+};
+
+/// Seconds from `begin` to `end` in which a collective ran and no kernel (on a CPU no operator).
 class Exposed {
  public:
-  Exposed(const KinetoTrace& trace, const TracedStep& step) {
-    std::vector<std::pair<double, double>> kernels;
-    for (const TracedWork& work : step.work) kernels.emplace_back(work.begin, work.end);
-    std::vector<std::pair<double, double>> collectives;
-    for (const TraceCollective& one : trace.collectives)
-      if (one.kernel.begin < step.end && one.kernel.end() > step.begin)
-        collectives.emplace_back(one.kernel.begin, one.kernel.end());
-    std::ranges::sort(collectives);
-    std::ranges::sort(kernels);
+  Exposed(std::span<const Stretch> collectives, const TracedStep& step) {
     double from = step.begin;  // kernels ran without a gap up to here
     std::size_t next = 0;
     const auto gap = [&](double until) {
@@ -84,30 +99,33 @@ class Exposed {
         }
       }
     };
-    for (const auto& [begin, end] : kernels) {
+    const auto pass = [&](double begin, double end) {
       if (begin > from) gap(begin);
       from = std::max(from, end);
-    }
+    };
+    for (const auto& [begin, end] : step.innermost) pass(begin, end);
+    if (step.innermost.empty())
+      for (const TracedWork& work : step.work) pass(work.begin, work.end());
     if (step.end > from) gap(step.end);
   }
 
   double within(double begin, double end) const {
     double sum = 0;
-    for (auto gap = std::ranges::lower_bound(gaps_, begin, {}, &std::pair<double, double>::second);
+    for (auto gap = std::ranges::lower_bound(gaps_, begin, {}, &Stretch::second);
          gap != gaps_.end() && gap->first < end; ++gap)
       sum += std::max(0.0, std::min(end, gap->second) - std::max(begin, gap->first));
     return sum;
   }
 
  private:
-  std::vector<std::pair<double, double>> gaps_;
+  std::vector<Stretch> gaps_;
 };
 
-StepSums sums_of(const KinetoTrace& trace, const TracedStep& step, const Units& units) {
+StepSums sums_of(const Collectives& collectives, const TracedStep& step, const Units& units) {
   StepSums sums;
   sums.forward.resize(units.names.size());
   sums.backward.resize(units.names.size());
-  const Exposed exposed(trace, step);
+  const Exposed exposed(collectives.from_until(step.begin, step.end), step);
   double covered = step.begin;
   for (std::size_t i = 0; i < step.work.size(); ++i) {
     const TracedWork& work = step.work[i];
@@ -115,9 +133,11 @@ StepSums sums_of(const KinetoTrace& trace, const TracedStep& step, const Units& 
     const double hidden = exposed.within(work.begin, until);
     const double time = kMicro * (until - work.begin - hidden);
     sums.exposed += kMicro * hidden;
-    sums.busy += kMicro * std::max(0.0, work.end - std::max(covered, work.begin));
-    covered = std::max(covered, work.end);
-    const std::size_t unit = units.of_place[std::min(work.place, units.of_place.size() - 1)];
+    const double waited = step.innermost.empty() ? 0 : exposed.within(work.begin, work.end());
+    sums.busy += kMicro * std::max(0.0, work.end() - std::max(covered, work.begin) - waited);
+    covered = std::max(covered, work.end());
+    const std::size_t unit =
+        units.of_place[std::min<std::size_t>(work.place, units.of_place.size() - 1)];
     if (work.phase == TracedPhase::forward) sums.forward[unit] += time;
     if (work.phase == TracedPhase::backward) sums.backward[unit] += time;
     if (work.phase == TracedPhase::optimizer) sums.optimizer += time;
@@ -199,8 +219,9 @@ TracedProfile profile_of(const std::vector<KinetoTrace>& ranks, const TracedSett
   made.structure = units.words;
   made.optimizer = optimizer_of(trace);
   std::vector<StepSums> sums;
+  const Collectives collectives(trace);
   for (const TracedStep& step : steps) {
-    sums.push_back(sums_of(trace, step, units));
+    sums.push_back(sums_of(collectives, step, units));
     made.step += kMicro * (step.end - step.begin) / static_cast<double>(steps.size());
     made.busy += sums.back().busy / static_cast<double>(steps.size());
     made.exposed += sums.back().exposed / static_cast<double>(steps.size());
@@ -248,11 +269,8 @@ TracedProfile profile_of(const std::vector<KinetoTrace>& ranks, const TracedSett
     point.units.push_back(times);
     profile.units.push_back({units.names[i], {}, 0});
   }
-  for (std::size_t place = 0; place < steps.front().parameters.size(); ++place) {
-    auto& tensors = profile.units[units.of_place[place]].tensors;
-    const auto& found = steps.front().parameters[place];
-    tensors.insert(tensors.end(), found.begin(), found.end());
-  }
+  for (const auto& [place, elements] : steps.front().parameters)
+    profile.units[units.of_place[place]].tensors.push_back(elements);
   const Seconds optimizer(mean([](const StepSums& one) { return one.optimizer; }));
   point.whole = {forward, backward, optimizer, forward + backward + optimizer};
   profile.optimizers.push_back({made.optimizer, optimizer,
@@ -266,6 +284,20 @@ TracedProfile profile_of(const std::vector<KinetoTrace>& ranks, const TracedSett
     made.notes.emplace_back(
         "the trace has no memory, so none is predicted: profile_memory=True has it");
   return made;
+}
+
+void join(ComputeProfile& profile, const ComputeProfile& other) {
+  const auto same = [](const ProfiledUnit& a, const ProfiledUnit& b) {
+    return a.name == b.name && a.tensors == b.tensors;
+  };
+  if (!std::ranges::equal(profile.units, other.units, same))
+    throw InputError(
+        "--onto: error: the two profiles have other units\n"
+        "remedy: trace the same network at another batch, with record_shapes=True both times");
+  for (const BatchPoint& point : other.points)
+    if (std::ranges::find(profile.points, point.batch, &BatchPoint::batch) == profile.points.end())
+      profile.points.push_back(point);
+  std::ranges::sort(profile.points, {}, &BatchPoint::batch);
 }
 
 std::string gpu_of(const std::string& device) {

@@ -18,7 +18,7 @@ struct TracedSetting {
   std::string command;  ///< that imported it
 };
 
-/// NCCL's kernels of one kind.
+/// NCCL's kernels, or Gloo's calls, of one kind.
 struct TracedCollective {
   std::string what, dtype;
   double elements = 0;
@@ -32,7 +32,7 @@ struct TracedProfile {
   ComputeProfile profile;
   double step = 0;     ///< seconds of a traced step, in the mean
   double busy = 0;     ///< of which the GPU's kernels ran, NCCL's apart
-  double exposed = 0;  ///< of which NCCL ran and no other kernel
+  double exposed = 0;  ///< of which a collective ran and no other kernel
   std::size_t steps = 0;
   std::string optimizer = "sgd";
   std::string structure;  ///< "4 units of 57 operators"
@@ -45,6 +45,10 @@ struct TracedProfile {
 /// Operators of the backward pass go with those of the forward pass whose sequence number they
 /// have. Traces are of the ranks of one run. InputError where no step can be told.
 TracedProfile profile_of(const std::vector<KinetoTrace>& ranks, const TracedSetting& setting);
+
+/// Adds what another profile of the same network has of other batches. InputError where its units
+/// are others.
+void join(ComputeProfile& profile, const ComputeProfile& other);
 
 /// Our name of what CUDA calls a GPU; empty where it is not known.
 std::string gpu_of(const std::string& device);

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <span>
+#include <tuple>
 
 #include "base/error.hpp"
 
@@ -13,47 +16,71 @@ namespace {
 /// Longer lists of operators are cut: a period takes the square of their number to find.
 constexpr std::size_t kMostOperators = 20'000;
 
+constexpr std::uint32_t kNoPlace = static_cast<std::uint32_t>(-1);
+
 bool begins_earlier(const TraceSpan& a, const TraceSpan& b) { return a.begin < b.begin; }
+
+/// Numbers of entries from 0 on, in the order of what `key` gives.
+template <class Key>
+std::vector<std::uint32_t> ordered(std::size_t count, const Key& key) {
+  std::vector<std::uint32_t> order(count);
+  for (std::uint32_t i = 0; i < count; ++i) order[i] = i;
+  std::ranges::stable_sort(order, {}, key);
+  return order;
+}
 
 /// An operator that no other one encloses.
 struct Outermost {
-  TraceSpan span;
-  std::size_t parameter = 0;  ///< elements, of AccumulateGrad within it
+  double begin = 0;
+  float duration = 0;
+  std::uint32_t name = 0;
+  std::int64_t tie = -1;  ///< of the first operator within that has one
+  std::uint32_t thread = 0;
+  std::uint32_t place =
+      kNoPlace;  ///< of its own, or of its forward operator, in the step's forward
+
+  double end() const { return begin + static_cast<double>(duration); }
 };
 
-/// Each thread's events stand in the order of time.
-using Threads = std::map<std::uint32_t, std::vector<Outermost>>;
+struct Operators {
+  std::vector<Outermost> all;  ///< thread by thread, each in the order of time
+  /// Elements of the parameter that AccumulateGrad adds up, by a number of `all`.
+  std::unordered_map<std::uint32_t, std::int64_t> parameters;
+  std::map<std::uint32_t, std::pair<std::uint32_t, std::uint32_t>> threads;  ///< parts of `all`
+  std::vector<std::pair<double, double>> innermost;  ///< where Gloo ran, in the order of time
+};
 
-Threads outermost_of(const KinetoTrace& trace) {
-  std::vector<std::size_t> order(trace.operators.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+Operators outermost_of(const KinetoTrace& trace) {
   // Where two begin together, the longer one encloses the other.
-  std::ranges::sort(order, [&](std::size_t a, std::size_t b) {
-    const TraceSpan &one = trace.operators[a], &other = trace.operators[b];
-    return std::pair(one.begin, -one.duration) < std::pair(other.begin, -other.duration);
-  });
-  Threads threads;
-  for (const std::size_t i : order) {
+  const auto order = ordered(trace.operators.size(), [&](std::uint32_t i) {
     const TraceSpan& span = trace.operators[i];
-    std::vector<Outermost>& thread = threads[span.thread];
-    const auto elements = trace.parameters.find(i);
-    if (thread.empty() || span.begin >= thread.back().span.end()) thread.push_back({span});
-    if (elements != trace.parameters.end())
-      thread.back().parameter = static_cast<std::size_t>(elements->second);
-    // The first operator within that has a number lends it.
-    if (thread.back().span.tie < 0) thread.back().span.tie = span.tie;
+    return std::tuple(span.thread, span.begin, -span.duration);
+  });
+  Operators found;
+  const auto count = [&] { return static_cast<std::uint32_t>(found.all.size()); };
+  for (std::size_t place = 0; place < order.size(); ++place) {
+    const std::uint32_t i = order[place];
+    const TraceSpan& span = trace.operators[i];
+    if (trace.gloo_threads.contains(span.thread)) continue;
+    if (!trace.gloo_threads.empty()) {
+      const TraceSpan* next =
+          place + 1 < order.size() ? &trace.operators[order[place + 1]] : nullptr;
+      const bool encloses =
+          next != nullptr && next->thread == span.thread && next->begin < span.end();
+      if (!encloses && !trace.name_of(span).starts_with("c10d::"))
+        found.innermost.emplace_back(span.begin, span.end());
+    }
+    auto& thread = found.threads.try_emplace(span.thread, count(), count()).first->second;
+    if (thread.first == count() || span.begin >= found.all.back().end()) {
+      found.all.push_back({span.begin, span.duration, span.name, -1, span.thread});
+      thread.second = count();
+    }
+    if (found.all.back().tie < 0) found.all.back().tie = span.tie;
+    if (const auto elements = trace.parameters.find(i); elements != trace.parameters.end())
+      found.parameters[count() - 1] = elements->second;
   }
-  return threads;
-}
-
-const Outermost* around(const Threads& threads, std::uint32_t thread, double time) {
-  const auto found = threads.find(thread);
-  if (found == threads.end()) return nullptr;
-  const auto after = std::ranges::upper_bound(found->second, time, {},
-                                              [](const Outermost& one) { return one.span.begin; });
-  if (after == found->second.begin()) return nullptr;
-  const Outermost& before = *std::prev(after);
-  return time <= before.span.end() ? &before : nullptr;
+  std::ranges::sort(found.innermost);
+  return found;
 }
 
 /// The host's operator when it launched.
@@ -65,7 +92,7 @@ struct Cause {
 
 class Steps {
  public:
-  explicit Steps(const KinetoTrace& trace) : trace_(trace), threads_(outermost_of(trace)) {
+  explicit Steps(const KinetoTrace& trace) : trace_(trace), operators_(outermost_of(trace)) {
     for (const TraceSpan& note : trace.notes) {
       const std::string& name = trace.name_of(note);
       if (name.starts_with("ProfilerStep#")) windows_.push_back(note);
@@ -74,31 +101,32 @@ class Steps {
     }
     std::ranges::sort(windows_, begins_earlier);
     std::ranges::sort(optimizer_, begins_earlier);
-    for (const TraceSpan& launch : trace.launches) launches_[launch.tie] = &launch;
     if (windows_.empty()) windows_.push_back(whole());
+    for (const std::string& name : trace.names) {
+      is_backward_.push_back(name.starts_with("autograd::engine::evaluate_function"));
+      is_call_of_gloo_.push_back(!trace.gloo_threads.empty() && name.starts_with("c10d::"));
+    }
   }
 
   std::vector<TracedStep> made() {
-    std::vector<TracedStep> steps(windows_.size());
-    std::vector<std::vector<std::pair<std::int64_t, std::size_t>>> places(windows_.size());
-    for (std::size_t i = 0; i < windows_.size(); ++i) note_forward(i, steps[i], places[i]);
+    steps_.resize(windows_.size());
+    last_.resize(windows_.size());
+    place_operators();
     if (trace_.kernels.empty())
-      add_operators(steps, places);
+      add_operators();
     else
-      add_kernels(steps, places);
-    std::erase_if(steps, [](const TracedStep& step) { return step.work.empty(); });
-    for (std::size_t i = 0; i < steps.size(); ++i) {
-      TracedStep& step = steps[i];
-      std::ranges::sort(step.work, {}, &TracedWork::begin);
+      add_kernels();
+    std::erase_if(steps_, [](const TracedStep& step) { return step.work.empty(); });
+    for (TracedStep& step : steps_) {
       step.begin = step.work.front().begin;
-      step.end = std::ranges::max(step.work, {}, &TracedWork::end).end;
+      for (const TracedWork& work : step.work) step.end = std::max(step.end, work.end());
     }
     // A step lasts until the next one begins; the last as long as the host was at it, at the least.
-    for (std::size_t i = 0; i + 1 < steps.size(); ++i) steps[i].end = steps[i + 1].begin;
-    if (!steps.empty())
-      steps.back().end = std::max(
-          steps.back().end, steps.back().begin + static_cast<double>(windows_.back().duration));
-    return steps;
+    for (std::size_t i = 0; i + 1 < steps_.size(); ++i) steps_[i].end = steps_[i + 1].begin;
+    if (!steps_.empty())
+      steps_.back().end = std::max(
+          steps_.back().end, steps_.back().begin + static_cast<double>(windows_.back().duration));
+    return std::move(steps_);
   }
 
  private:
@@ -123,116 +151,123 @@ class Steps {
     return after != optimizer_.begin() && time <= std::prev(after)->end();
   }
 
-  bool is_backward(const Outermost* one) const {
-    return one != nullptr &&
-           trace_.name_of(one->span).starts_with("autograd::engine::evaluate_function");
+  bool is_backward(const Outermost& one) const { return is_backward_[one.name]; }
+
+  /// The operator that a thread was at.
+  const Outermost* around(std::uint32_t thread, double time) const {
+    const auto part = operators_.threads.find(thread);
+    if (part == operators_.threads.end()) return nullptr;
+    const auto [first, last] = part->second;
+    const std::span all(operators_.all.begin() + first, operators_.all.begin() + last);
+    const auto after = std::ranges::upper_bound(all, time, {}, &Outermost::begin);
+    if (after == all.begin()) return nullptr;
+    const Outermost& before = *std::prev(after);
+    return time <= before.end() ? &before : nullptr;
   }
 
   Cause cause_at(std::uint32_t thread, double time) const {
-    Cause cause{.time = time, .within = around(threads_, thread, time)};
-    if (is_backward(cause.within)) cause.phase = TracedPhase::backward;
+    Cause cause{.time = time, .within = around(thread, time)};
+    if (cause.within != nullptr && is_backward(*cause.within)) cause.phase = TracedPhase::backward;
     if (in_optimizer(time)) cause.phase = TracedPhase::optimizer;
     return cause;
   }
 
-  /// Outermost operators of the forward pass, and their sequence numbers with their places.
-  void note_forward(std::size_t index, TracedStep& step,
-                    std::vector<std::pair<std::int64_t, std::size_t>>& places) const {
-    std::vector<const Outermost*> found;
-    for (const auto& [thread, list] : threads_)
-      for (const Outermost& one : list)
-        if (step_at(one.span.begin) == index && !is_backward(&one) && !in_optimizer(one.span.begin))
-          found.push_back(&one);
-    std::ranges::sort(found, {}, [](const Outermost* one) { return one->span.begin; });
-    for (const Outermost* one : found) {
-      if (one->span.tie >= 0) places.emplace_back(one->span.tie, step.forward.size());
-      step.forward.push_back(one->span.name);
+  /// Gives each outermost operator its place in its step's forward pass.
+  void place_operators() {
+    in_time_ =
+        ordered(operators_.all.size(), [&](std::uint32_t i) { return operators_.all[i].begin; });
+    std::size_t from = 0;
+    for (std::size_t step = 0; step < windows_.size(); ++step) {
+      const double begin = windows_[step].begin;
+      while (from < in_time_.size() && operators_.all[in_time_[from]].begin < begin) ++from;
+      std::size_t until = from;
+      while (until < in_time_.size() &&
+             (step + 1 == windows_.size() ||
+              operators_.all[in_time_[until]].begin < windows_[step + 1].begin))
+        ++until;
+      place_operators(steps_[step], std::span(in_time_).subspan(from, until - from));
+      from = until;
+    }
+  }
+
+  void place_operators(TracedStep& step, std::span<const std::uint32_t> numbers) {
+    std::vector<std::pair<std::int64_t, std::uint32_t>> places;
+    std::vector<std::uint32_t> backward;
+    for (const std::uint32_t i : numbers) {
+      Outermost& one = operators_.all[i];
+      if (is_backward(one)) {
+        backward.push_back(i);
+      } else if (!in_optimizer(one.begin) && !is_call_of_gloo_[one.name]) {
+        one.place = static_cast<std::uint32_t>(step.forward.size());
+        if (one.tie >= 0) places.emplace_back(one.tie, one.place);
+        step.forward.push_back(one.name);
+      }
     }
     std::ranges::sort(places);
-    step.parameters.resize(step.forward.size());
-    std::size_t last = step.forward.empty() ? 0 : step.forward.size() - 1;
-    for (const auto& [thread, list] : threads_)
-      for (const Outermost& one : list) {
-        if (step_at(one.span.begin) != index || !is_backward(&one)) continue;
-        // What adds a parameter's gradient up has no forward operator: it follows its unit's.
-        if (one.parameter > 0) {
-          if (!step.forward.empty())
-            step.parameters[last].push_back(static_cast<std::int64_t>(one.parameter));
-        } else {
-          last = place_of(places, one.span.tie, last);
-        }
+    std::ranges::sort(backward);  // thread by thread
+    std::uint32_t last =
+        step.forward.empty() ? 0 : static_cast<std::uint32_t>(step.forward.size()) - 1;
+    for (const std::uint32_t i : backward) {
+      Outermost& one = operators_.all[i];
+      const auto elements = operators_.parameters.find(i);
+      // What adds a parameter's gradient up has no forward operator: it follows its unit's.
+      if (elements != operators_.parameters.end()) {
+        if (!step.forward.empty()) step.parameters.emplace_back(last, elements->second);
+      } else if (const auto after = std::ranges::upper_bound(
+                     places, one.tie, {}, &std::pair<std::int64_t, std::uint32_t>::first);
+                 one.tie >= 0 && after != places.begin()) {
+        last = one.place = std::prev(after)->second;
       }
+    }
   }
 
-  static std::size_t place_of(const std::vector<std::pair<std::int64_t, std::size_t>>& places,
-                              std::int64_t sequence, std::size_t otherwise) {
-    const auto after = std::ranges::upper_bound(places, sequence, {},
-                                                &std::pair<std::int64_t, std::size_t>::first);
-    return sequence < 0 || after == places.begin() ? otherwise : std::prev(after)->second;
-  }
-
-  template <class Places>
-  void add(std::vector<TracedStep>& steps, const Places& places, const Cause& cause, double begin,
-           double end) {
+  void add(const Cause& cause, double begin, float duration) {
     const auto index = step_at(cause.time);
     if (!index) return;
-    TracedStep& step = steps[*index];
-    std::size_t& last = last_[*index];
-    if (cause.phase == TracedPhase::backward && cause.within != nullptr)
-      last = place_of(places[*index], cause.within->span.tie, last);
-    if (cause.phase == TracedPhase::forward && cause.within != nullptr)
-      last = forward_place(*index, *cause.within);
-    step.work.push_back({begin, end, cause.phase, last});
+    std::uint32_t& last = last_[*index];
+    if (cause.phase != TracedPhase::optimizer && cause.within != nullptr &&
+        cause.within->place != kNoPlace)
+      last = cause.within->place;
+    steps_[*index].work.push_back({begin, duration, cause.phase, last});
   }
 
-  std::size_t forward_place(std::size_t index, const Outermost& one) {
-    auto& known = forward_places_[index];
-    if (known.empty()) {
-      std::vector<double> begins;
-      for (const auto& [thread, list] : threads_)
-        for (const Outermost& each : list)
-          if (step_at(each.span.begin) == index && !is_backward(&each) &&
-              !in_optimizer(each.span.begin))
-            begins.push_back(each.span.begin);
-      std::ranges::sort(begins);
-      known = std::move(begins);
+  void add_kernels() {
+    // Of two calls with one correlation, the runtime's and the driver's, the later one counts.
+    const auto launches =
+        ordered(trace_.launches.size(), [&](std::uint32_t i) { return trace_.launches[i].tie; });
+    const auto order =
+        ordered(trace_.kernels.size(), [&](std::uint32_t i) { return trace_.kernels[i].begin; });
+    for (const std::uint32_t i : order) {
+      const TraceSpan& kernel = trace_.kernels[i];
+      const auto after = std::ranges::upper_bound(
+          launches, kernel.tie, {}, [&](std::uint32_t one) { return trace_.launches[one].tie; });
+      const TraceSpan* launch =
+          after == launches.begin() ? nullptr : &trace_.launches[*std::prev(after)];
+      const bool is_known = launch != nullptr && launch->tie == kernel.tie;
+      add(is_known ? cause_at(launch->thread, launch->begin) : Cause{.time = kernel.begin},
+          kernel.begin, kernel.duration);
     }
-    return static_cast<std::size_t>(std::ranges::lower_bound(known, one.span.begin) -
-                                    known.begin());
-  }
-
-  template <class Places>
-  void add_kernels(std::vector<TracedStep>& steps, const Places& places) {
-    std::vector<std::pair<Cause, const TraceSpan*>> all;
-    for (const TraceSpan& kernel : trace_.kernels) {
-      const auto launch = launches_.find(kernel.tie);
-      const Cause cause = launch == launches_.end()
-                              ? Cause{.time = kernel.begin}
-                              : cause_at(launch->second->thread, launch->second->begin);
-      all.emplace_back(cause, &kernel);
-    }
-    std::ranges::stable_sort(all, {}, [](const auto& one) { return one.second->begin; });
-    for (const auto& [cause, kernel] : all) add(steps, places, cause, kernel->begin, kernel->end());
   }
 
   /// Without a GPU operators are the work.
-  template <class Places>
-  void add_operators(std::vector<TracedStep>& steps, const Places& places) {
-    std::vector<const Outermost*> all;
-    for (const auto& [thread, list] : threads_)
-      for (const Outermost& one : list) all.push_back(&one);
-    std::ranges::sort(all, {}, [](const Outermost* one) { return one->span.begin; });
-    for (const Outermost* one : all)
-      add(steps, places, cause_at(one->span.thread, one->span.begin), one->span.begin,
-          one->span.end());
+  void add_operators() {
+    for (const std::uint32_t i : in_time_) {
+      const Outermost& one = operators_.all[i];
+      if (!is_call_of_gloo_[one.name])
+        add(cause_at(one.thread, one.begin), one.begin, one.duration);
+    }
+    for (const auto& innermost : operators_.innermost)
+      if (const auto index = step_at(innermost.first))
+        steps_[*index].innermost.push_back(innermost);
   }
 
   const KinetoTrace& trace_;
-  Threads threads_;
+  Operators operators_;
+  std::vector<std::uint32_t> in_time_;  ///< numbers of operators
   std::vector<TraceSpan> windows_, optimizer_;
-  std::unordered_map<std::int64_t, const TraceSpan*> launches_;
-  std::map<std::size_t, std::size_t> last_;
-  std::map<std::size_t, std::vector<double>> forward_places_;
+  std::vector<bool> is_backward_, is_call_of_gloo_;  ///< by name
+  std::vector<TracedStep> steps_;
+  std::vector<std::uint32_t> last_;  ///< by step, the place of what was added last
 };
 
 }  // namespace

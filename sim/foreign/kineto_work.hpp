@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "foreign/kineto.hpp"
@@ -12,18 +12,23 @@ enum class TracedPhase : std::uint8_t { forward, backward, optimizer };
 
 /// A piece of a device's work, and the operator that it belongs to.
 struct TracedWork {
-  double begin = 0, end = 0;  ///< microseconds
+  double begin = 0;    ///< microseconds
+  float duration = 0;  ///< microseconds
   TracedPhase phase = TracedPhase::forward;
-  std::size_t place = 0;  ///< of its operator in the step's forward pass
+  std::uint32_t place = 0;  ///< of its operator in the step's forward pass
+
+  double end() const { return begin + static_cast<double>(duration); }
 };
 
 /// One step of a trace.
 struct TracedStep {
-  double begin = 0, end = 0;           ///< of the device, microseconds
-  std::vector<TracedWork> work;        ///< in the order of time
+  double begin = 0, end = 0;     ///< of the device, microseconds
+  std::vector<TracedWork> work;  ///< in the order of time
+  /// Of a CPU's operators those without others within: between them the host may wait for Gloo.
+  std::vector<std::pair<double, double>> innermost;
   std::vector<std::uint32_t> forward;  ///< names of the forward pass' outermost operators
-  /// By their place in the forward pass, elements of parameters.
-  std::vector<std::vector<std::int64_t>> parameters;
+  /// Places in the forward pass, and elements of a parameter that is used there.
+  std::vector<std::pair<std::uint32_t, std::int64_t>> parameters;
 };
 
 /// Steps of `ProfilerStep#`, or the whole trace as one. InputError where the trace has no work.

@@ -101,6 +101,23 @@ struct Reader {
   }
 };
 
+/// What stands alike in two branches of a condition holds either way.
+void settle(std::vector<Entry>& entries) {
+  const auto alike = [](const Entry& a, const Entry& b) {
+    return a.key == b.key && a.value == b.value && a.unless == b.unless;
+  };
+  std::vector<std::size_t> settled;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const Entry& one = entries[i];
+    if (!one.unless.starts_with("it stands under")) continue;
+    const auto same = std::ranges::count_if(entries, [&](const auto& e) { return alike(e, one); });
+    const auto all =
+        std::ranges::count_if(entries, [&](const auto& e) { return e.key == one.key; });
+    if (same > 1 && same == all) settled.push_back(i);
+  }
+  for (const std::size_t i : settled) entries[i].unless.clear();
+}
+
 std::size_t options_in(const Words& words) {
   return static_cast<std::size_t>(
       std::ranges::count_if(words, [](const auto& word) { return is_option(plain(word)); }));
@@ -125,6 +142,7 @@ std::vector<Entry> shell_entries(const std::string& text, const std::string& nam
   Reader reader{source, {}};
   for (const Words& options : script.batch_options()) reader.read(options, "sbatch.");
   reader.read(chosen, "");
+  settle(reader.entries);
   return std::move(reader.entries);
 }
 

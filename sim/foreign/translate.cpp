@@ -82,7 +82,7 @@ class Translator {
     if (rule == rules.end()) {
       // A key without a value is as one that is not there.
       if (entry.value == "null") return tell(made_.no_effect, entry, "");
-      return rules.empty() ? tell(made_.unknown, entry, "")
+      return rules.empty() ? tell(made_.unknown, entry, meant(entry.key))
                            : tell(made_.cannot, entry, "what this value does is not known here");
     }
     apply(entry, **rule);
@@ -91,6 +91,17 @@ class Translator {
   Translation result() { return std::move(made_); }
 
  private:
+  /// What a misspelt key is: a word of as many parts that has a meaning here.
+  std::string meant(const std::string& key) const {
+    std::vector<std::string> known;
+    for (const Rule& rule : format_.rules)
+      if (!rule.none && !rule.writes_only && rule.key.find('*') == std::string::npos)
+        known.push_back(rule.key);
+    const std::string found = nearest(key, known);
+    const bool is_part = found.find(key) != std::string::npos;
+    return found.empty() || is_part ? "" : fmt::format("is {} meant?", found);
+  }
+
   static void tell(std::vector<Told>& to, const Entry& entry, const std::string& what) {
     to.push_back({entry.key, entry.said, what, entry.place});
   }
@@ -100,7 +111,11 @@ class Translator {
     const bool says_null = std::ranges::find(rule.is, "null") != rule.is.end();
     if (entry.value == "null" && !says_null && !looked_up(rule.values, "null"))
       return tell(made_.no_effect, entry, "");
-    if (!entry.unless.empty()) {
+    // A rule for any value holds for one that is not known, too.
+    const bool any_value = rule.is.empty() && rule.to.empty() && rule.values.empty() &&
+                           !rule.set.empty() &&
+                           entry.unless.find("does not say what") != std::string::npos;
+    if (!entry.unless.empty() && !any_value) {
       // How many there are is the machine's part, which `--on` says.
       const bool of_machine = rule.to == "nodes" || rule.to == "gpus" || rule.to == "gpus_per_node";
       return tell(of_machine ? made_.unknown : made_.cannot, entry, entry.unless);

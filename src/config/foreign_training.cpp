@@ -70,12 +70,13 @@ std::optional<ForeignFile> foreign_log(std::string_view text) {
   if (has("elapsed time per iteration (ms):") || has("elapsed time per iteration (s):"))
     return log("a log of Megatron-LM", "megatron_log");
   if (has(":::MLLOG")) return log("a log of MLPerf", "mlperf_log");
-  if (has("SamplesPerSec=") || has("iter time (s):"))
+  const bool breakdown = has("time (ms) |") && (has(" forward: ") || has(" fwd: "));
+  if (has("SamplesPerSec=") || has("iter time (s):") || breakdown)
     return log("a log of DeepSpeed", "deepspeed_log");
   if (has("train_step_timing in s")) return log("a log of NeMo", "nemo_log");
   if (has("tokens_per_second_per_gpu:")) return log("a log of torchtune", "torchtune_log");
   if (has(" throughput/batches_per_sec:")) return log("a log of Composer", "composer_log");
-  if (has("loss:") && has("tps:") && has("memory:"))
+  if (has("loss:") && (has("tps:") || has("wps:")) && has("memory:"))
     return log("a log of torchtitan", "torchtitan_log");
   if (has("\"log_history\"") || has("train_steps_per_second"))
     return log("a log of Hugging Face's Trainer", "trainer_log");

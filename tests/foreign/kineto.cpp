@@ -2,9 +2,12 @@
 #include <fmt/format.h>
 
 #include <boost/test/unit_test.hpp>
+#include <nlohmann/json.hpp>
+#include <random>
 
 #include "../scratch.hpp"
 #include "base/error.hpp"
+#include "foreign/json_stream.hpp"
 #include "foreign/kineto_profile.hpp"
 
 namespace rehearse {
@@ -131,6 +134,92 @@ BOOST_AUTO_TEST_CASE(operators_are_the_work_where_there_is_no_gpu) {
   BOOST_TEST(made.step == 1000e-6, boost::test_tools::tolerance(1e-6));
   BOOST_TEST(made.profile.points.front().units[0].forward.value() == 150e-6,
              boost::test_tools::tolerance(1e-6));
+}
+
+/// Two ranks of a CPU: Gloo's threads are nobody's step, and waiting for them is no unit's time.
+BOOST_AUTO_TEST_CASE(waiting_for_gloo_is_no_operators_time) {
+  TraceText trace;
+  for (int step = 0; step < 2; ++step) {
+    const double at = 1000 * (step + 1);
+    trace.span("user_annotation", fmt::format("ProfilerStep#{}", step), at, 1000);
+    for (int op = 0; op < 9; ++op)
+      trace.span("cpu_op", fmt::format("aten::op{}", op % 3), at + 40 * op, 40,
+                 fmt::format(R"("Sequence number": {})", op));
+    for (int op = 8; op >= 0; --op) {
+      const double begin = at + 360 + 60 * (8 - op);
+      trace.span("cpu_op", "autograd::engine::evaluate_function: Op", begin, 60,
+                 fmt::format(R"("Sequence number": {})", op));
+      trace.span("cpu_op", "OpBackward", begin, 20);
+      trace.span("cpu_op", "c10d::allreduce_", begin + 20, 5);
+    }
+    // In the first backward operator, 30 us beside nothing; after the last, 100 us.
+    trace.span("user_annotation", "gloo:all_reduce", at + 390, 30,
+               R"("Input type": ["float"], "Input Dims": [[64, 32]])", 9);
+    trace.span("user_annotation", "gloo:all_reduce", at + 900, 100,
+               R"("Input type": ["float"], "Input Dims": [[64, 32]])", 9);
+    trace.span("cpu_op", "aten::copy_", at + 905, 5, "", 9);
+  }
+  const TracedProfile made = profile(trace.text());
+  BOOST_TEST(made.step == 1000e-6, boost::test_tools::tolerance(1e-6));
+  BOOST_TEST(made.exposed == 130e-6, boost::test_tools::tolerance(1e-6));
+  BOOST_REQUIRE(made.collectives.size() == 1u);
+  BOOST_TEST(made.collectives[0].what == "all_reduce");
+  BOOST_TEST(made.collectives[0].dtype == "float");
+  BOOST_TEST(made.collectives[0].elements == 2048.0);
+  BOOST_TEST(made.collectives[0].count == 2.0);
+  BOOST_TEST(made.structure == "3 layers of 3 operators each, of 9");
+  BOOST_TEST(made.profile.points.front().whole.step.value() == 870e-6,
+             boost::test_tools::tolerance(1e-6));
+}
+
+BOOST_AUTO_TEST_CASE(a_second_batch_joins_a_profile) {
+  TracedProfile made = profile(two_steps().text());
+  ComputeProfile other = made.profile;
+  other.points.front().batch = 2;
+  join(made.profile, other);
+  BOOST_REQUIRE(made.profile.points.size() == 2u);
+  BOOST_TEST(made.profile.points[0].batch == 2);
+  BOOST_TEST(made.profile.points[1].batch == 4);
+  other.units.pop_back();
+  BOOST_CHECK_THROW(join(made.profile, other), InputError);
+}
+
+/// The stream in pieces of some bytes, and nlohmann's reader of the whole, agree on what JSON is.
+BOOST_AUTO_TEST_CASE(a_stream_takes_what_is_json_and_nothing_else) {
+  const std::string base =
+      R"({"a": [1, -2.5e3, 0.1E-2, true, false, null], "b\u00e9\n": {"c": "x\"y", "d": [[], {}]}})";
+  const std::string alphabet = R"({}[],:"\/-+.eE0123456789truefalsnu bAF)";
+  std::mt19937 random(7);
+  const auto below = [&](std::size_t size) { return random() % size; };
+  for (int i = 0; i < 3000; ++i) {
+    std::string text = base;
+    for (std::size_t change = below(4); change > 0; --change) {
+      const std::size_t at = below(text.size());
+      if (below(3) == 0)
+        text.erase(at, 1 + below(3));
+      else if (below(2) == 0)
+        text.insert(at, 1, alphabet[below(alphabet.size())]);
+      else
+        text[at] = alphabet[below(alphabet.size())];
+    }
+    std::size_t given = 0;
+    JsonStream json(
+        [&](char* to, std::size_t most) {
+          const std::size_t size = std::min({most, 1 + below(9), text.size() - given});
+          text.copy(to, size, given);
+          given += size;
+          return size;
+        },
+        [](std::size_t, const std::string& message) { return InputError(message); });
+    bool taken = true;
+    try {
+      json.skip();
+      json.end();
+    } catch (const InputError&) {
+      taken = false;
+    }
+    BOOST_TEST(taken == nlohmann::json::accept(text), text);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(what_is_no_trace_is_refused_with_its_place) {

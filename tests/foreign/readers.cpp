@@ -141,6 +141,21 @@ BOOST_AUTO_TEST_CASE(logs_that_people_showed_are_read) {
   BOOST_TEST(megatron.step_times.size() == 2u);
   BOOST_TEST(megatron.step_times.at(1) == 125553.7 / 1e3);
   BOOST_TEST(megatron.global_batch.value() == 1024);
+  // NVIDIA/Megatron-LM, issue 756: of 2024-04, with a date and a throughput
+  const TrainingLog mixtral = log_of(
+      " [2024-04-06 02:59:36] iteration       43/     100 | consumed samples:         5504 | "
+      "elapsed "
+      "time per iteration (ms): 5444.9 | throughput per GPU (TFLOP/s/GPU): 239.8 | learning rate: "
+      "8.600000E-06 | global batch size:   128 | lm loss: 1.825991E+00 |\n");
+  BOOST_TEST(mixtral.step_times.at(0) == 5.4449);
+  BOOST_TEST(mixtral.tflops_per_gpu.at(0) == 239.8);
+  BOOST_TEST(mixtral.global_batch.value() == 128);
+  // NVIDIA-NeMo/Speech, issue 7957: NeMo 1 of 2023-11
+  const TrainingLog nemo_1 = log_of(
+      "Epoch 0: :   3%|#         | 9000/301500 [1:42:42<55:37:46, v_num=0-56, "
+      "reduced_train_loss=nan.0, global_step=9e+3, consumed_samples=6.3e+5, train_step_timing in "
+      "s=0.615, val_loss=7.040]\n");
+  BOOST_TEST(nemo_1.step_times.at(0) == 0.615);
   // NVIDIA-BioNeMo/bionemo-recipes, pull request 740: NeMo 2
   const TrainingLog nemo = log_of(
       "Training epoch 0, iteration 120/149 | lr: 3e-05 | consumed_samples: 121 | "
@@ -157,6 +172,21 @@ BOOST_AUTO_TEST_CASE(logs_that_people_showed_are_read) {
       " 0.8319  memory:  9.46GiB(64.99%)  tps: 7,282  tflops: 0.52  mfu: 0.17%\n");
   BOOST_TEST(titan.tokens_per_s_per_gpu == (std::vector<double>{5856, 7282}),
              boost::test_tools::per_element());
+  // pytorch/torchtitan, pull request 364 (2024-06): words a second
+  const TrainingLog words = log_of(
+      "[rank0]:2024-06-13 12:54:04,065 - root - INFO - step: 20  loss:  9.1087  memory: "
+      "41.18GiB(43.33%)  wps: 3,812  mfu: 22.32%\n");
+  BOOST_TEST(words.tokens_per_s_per_gpu.at(0) == 3812.0);
+  BOOST_TEST(words.reserved_bytes.value() == 41.18 * 1073741824);
+  // huggingface/accelerate, issue 1589 (DeepSpeed of 2023-06): wall_clock_breakdown
+  const TrainingLog parts = log_of(
+      "[2023-06-21 07:39:09,625] [INFO] [logging.py:96:log_dist] [Rank 0] rank=0 time (ms) | "
+      "forward_microstep: 27.48 | backward_microstep: 73.59 | step_microstep: 72.59\n"
+      "[2023-06-21 07:39:09,626] [INFO] [logging.py:96:log_dist] [Rank 0] rank=0 time (ms) | "
+      "forward: 27.46 | backward: 73.60 | backward_inner: 51.05 | backward_allreduce: 22.50 | "
+      "step: 72.60\n");
+  BOOST_TEST(parts.step_times.size() == 1u);
+  BOOST_TEST(parts.step_times.at(0) == 0.17366, boost::test_tools::tolerance(1e-9));
   // deepspeedai/DeepSpeed, issues 1825 (0.6) and 2629 (0.7.7)
   const TrainingLog deepspeed = log_of(
       "[2022-03-11 02:06:58,985] [INFO] [timer.py:189:stop] 0/40, SamplesPerSec=83.486, "
