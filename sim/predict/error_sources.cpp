@@ -292,7 +292,7 @@ MemoryError memory_error(const Scenario& scenario, const std::vector<StepCosts>&
   if (!basis) return {};
   return {.peak = basis->factor * kComputed.peak,
           .activations = basis->factor * kComputed.activations,
-          .used_over_peak = used_memory_basis(scenario, costs)->factor / basis->factor};
+          .used_over_peak = used_memory_basis(costs)->factor / basis->factor};
 }
 
 }  // namespace rehearse::inline prediction

@@ -80,12 +80,6 @@ const char* kernels_of(const Cluster& cluster) {
   return all_own ? "own kernels" : "a relative's kernels";
 }
 
-std::string trained_on(const Scenario& scenario) {
-  const bool adapters = 2 * scenario.model.trainable_parameters() < scenario.model.parameters();
-  return fmt::format("{}, {}", adapters ? "adapters" : "all parameters",
-                     scenario.cluster.gpu_count() > 1 ? "many GPUs" : "one GPU");
-}
-
 Seconds moved(Seconds end, Seconds best, double factor) {
   return best * std::pow(end / best, factor);
 }
@@ -112,13 +106,14 @@ std::optional<IntervalBasis> time_basis(const Scenario& scenario, const Schedule
 std::optional<IntervalBasis> memory_basis(const Scenario& scenario,
                                           const std::vector<StepCosts>& costs) {
   if (!is_computed(costs)) return std::nullopt;
-  return basis_of("memory of " + trained_on(scenario));
+  const bool adapters = 2 * scenario.model.trainable_parameters() < scenario.model.parameters();
+  return basis_of(fmt::format("memory of {}, {}", adapters ? "adapters" : "all parameters",
+                              scenario.cluster.gpu_count() > 1 ? "many GPUs" : "one GPU"));
 }
 
-std::optional<IntervalBasis> used_memory_basis(const Scenario& scenario,
-                                               const std::vector<StepCosts>& costs) {
+std::optional<IntervalBasis> used_memory_basis(const std::vector<StepCosts>& costs) {
   if (!is_computed(costs)) return std::nullopt;
-  return basis_of("used memory of " + trained_on(scenario));
+  return basis_of("used memory");
 }
 
 std::vector<ErrorSource> scaled(std::vector<ErrorSource> sources, double factor) {

@@ -22,9 +22,8 @@ std::optional<IntervalBasis> time_basis(const Scenario& scenario, const Schedule
 /// The same of measured peaks: by what is trained (all, adapters) and whether on one GPU.
 std::optional<IntervalBasis> memory_basis(const Scenario& scenario,
                                           const std::vector<StepCosts>& costs);
-/// The same of all that a GPU's memory was seen to hold.
-std::optional<IntervalBasis> used_memory_basis(const Scenario& scenario,
-                                               const std::vector<StepCosts>& costs);
+/// The same of all that a GPU's memory was seen to hold: too few sources for more groups.
+std::optional<IntervalBasis> used_memory_basis(const std::vector<StepCosts>& costs);
 
 /// The sources with both ends so many times as far away, in ln; a mean staleness stays.
 std::vector<ErrorSource> scaled(std::vector<ErrorSource> sources, double factor);

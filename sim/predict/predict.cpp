@@ -350,7 +350,7 @@ Prediction predict(const Scenario& scenario, Machine machine, const Options& opt
   result.report = summarize(facts);
   result.report.time_basis = by_time;
   result.report.memory_basis = memory_basis(scenario, costs);
-  result.report.used_basis = used_memory_basis(scenario, costs);
+  result.report.used_basis = used_memory_basis(costs);
   if (!options.intervals)
     std::erase_if(result.report.intervals, [&](const KeyBounds& one) {
       return !options.memory_interval || !one.key.starts_with("memory.");

@@ -144,7 +144,11 @@ enum class Loss : std::uint8_t {
   /// copy: Liger's or Unsloth's in the place of torch.nn.CrossEntropyLoss.
   huggingface_fused,
   /// The same of `huggingface_4_46`.
-  huggingface_4_46_fused
+  huggingface_4_46_fused,
+  /// lightning_fabric in a loop whose variables hold the last micro-batch's logits until the next
+  /// are there, and its graph until the next loss is: with it the inputs that bitsandbytes before
+  /// 0.43 saves as attributes of its nodes, which backward does not free (litgpt).
+  lightning_loop
 };
 
 /// True of a loss that a library's kernel computes: it writes the gradient over what it read.

@@ -280,8 +280,8 @@ bool is_shifted(Loss loss) {
 
 void Layers::cross_entropy(Loss loss) {
   const bool one_kernel = is_librarys(loss) || loss == Loss::compiled;
-  const bool converts =
-      is_shifted(loss) || loss == Loss::cross_entropy_fp32 || loss == Loss::lightning_fabric;
+  const bool converts = is_shifted(loss) || loss == Loss::cross_entropy_fp32 ||
+                        loss == Loss::lightning_fabric || loss == Loss::lightning_loop;
   if (converts) to_float();
   if (is_shifted(loss)) shift();
   if (one_kernel) return library_loss(loss);

@@ -93,10 +93,10 @@ Bytes activation_element(Precision precision) { return Bytes(traits(precision).a
 
 const std::vector<std::string>& loss_names() {
   static const std::vector<std::string> kNames = {
-      "cross_entropy",     "cross_entropy_fp32",    "huggingface",
-      "lightning_fabric",  "fused_logits",          "vocab_parallel",
-      "compiled",          "accelerate_fused",      "huggingface_4_46",
-      "huggingface_fused", "huggingface_4_46_fused"};
+      "cross_entropy",     "cross_entropy_fp32",     "huggingface",
+      "lightning_fabric",  "fused_logits",           "vocab_parallel",
+      "compiled",          "accelerate_fused",       "huggingface_4_46",
+      "huggingface_fused", "huggingface_4_46_fused", "lightning_loop"};
   return kNames;
 }
 

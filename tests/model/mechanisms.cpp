@@ -1,5 +1,6 @@
 // Mechanisms of memory that are a framework's or a library's: losses in place, experts that keep
 // less, attention that falls back.
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 
 #include "kept.hpp"
@@ -90,6 +91,40 @@ BOOST_AUTO_TEST_CASE(a_fused_loss_of_transformers_keeps_one_fp32_copy) {
       peak_of_forward(Loss::huggingface_4_46_fused) - peak_of_forward(Loss::huggingface_fused),
       kPositions * kVocabulary * 2);
   check_close(kept_by_head(Loss::huggingface_4_46_fused), kept_by_head(Loss::huggingface_fused));
+}
+
+// The loop's variables hold the last micro-batch's logits until the next are there.
+BOOST_AUTO_TEST_CASE(a_loop_that_holds_its_logits_begins_with_them) {
+  const auto all = [](const MemoryTape& tape) {
+    double bytes = 0;
+    for (const TapeTensor& tensor : tape.tensors) bytes += tensor.size.value();
+    return bytes;
+  };
+  const MemoryTape loops = tape_of(Loss::lightning_loop);
+  check_close(all(loops) - all(tape_of(Loss::lightning_fabric)), kPositions * kVocabulary * 4);
+  const TapeEvent& first = loops.units.front().forward.front();
+  BOOST_TEST(first.takes);
+  check_close(loops.tensors[first.tensor].size.value(), kPositions * kVocabulary * 4);
+  const auto& last = loops.units.back().forward;
+  BOOST_TEST(std::ranges::count(last, TapeEvent{first.tensor, false}) == 1);
+}
+
+// Backward frees what nodes saved, but not their attributes: bitsandbytes before 0.43 keeps inputs.
+BOOST_AUTO_TEST_CASE(inputs_of_4_bit_products_outlive_their_backward_in_such_a_loop) {
+  const auto left = [](bool keeps) {
+    const ModelShape shape{.sequence = 256, .loss = Loss::lightning_loop};
+    const Adaptation how{
+        .lora = Lora{.targets = {"q"}}, .linear = StoredAs::nf4, .keeps_inputs = keeps};
+    const MemoryTape tape = memory_tape(adapt(transformer_model(llama(), shape), how),
+                                        {.precision = Precision::bf16_pure, .batch = 2});
+    double bytes = 0;
+    for (const TapeEvent& event : tape.units.back().forward)
+      if (!event.takes && tape.tensors[event.tensor].unit == 0)
+        bytes += tape.tensors[event.tensor].size.value();
+    return bytes;
+  };
+  BOOST_TEST(left(false) >= kPositions * kVocabulary * 4);
+  BOOST_TEST(left(true) > left(false));
 }
 
 // Under compile a softcap is part of the loss's kernel; eagerly it keeps its tanh.

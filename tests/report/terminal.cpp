@@ -82,6 +82,17 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_but_may_is_at_risk_too) {
   BOOST_TEST(Json::parse(to_json(report))["memory"]["verdict"] == "does_not_fit");
 }
 
+// What the allocator caches it may give back: at best there is none of it.
+BOOST_AUTO_TEST_CASE(a_cache_that_does_not_fit_is_a_risk) {
+  Report report = whole_report();
+  report.memory->capacity = Bytes(30.6e9);
+  report.memory->fits = false;
+  report.memory->reserved_peak = report.memory->allocated_peak + Bytes(20e9);
+  BOOST_TEST(Json::parse(to_json(report))["memory"]["verdict"] == "at_risk");
+  report.memory->capacity = Bytes(30.4e9);
+  BOOST_TEST(Json::parse(to_json(report))["memory"]["verdict"] == "does_not_fit");
+}
+
 BOOST_AUTO_TEST_CASE(the_json_of_a_report_has_its_very_verdict) {
   Report report = whole_report();
   for (const double capacity : {0.0, 24e9, 31.6e9, 85e9}) {

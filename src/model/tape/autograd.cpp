@@ -125,6 +125,22 @@ Tensor& Recorder::cached_copy(std::uint32_t unit, std::uint32_t parameter) {
   return copies_.back().tensor;
 }
 
+void Recorder::add_leftovers(const Tensors& outputs, std::size_t position) {
+  std::vector<TapeEvent>& first = tape_.units.front().forward;
+  std::vector<TapeEvent>& last = tape_.units.back().forward;
+  std::vector<TapeEvent> taken;
+  const auto leave = [&](std::uint32_t like, auto place) {
+    const auto number = static_cast<std::uint32_t>(tape_.tensors.size());
+    tape_.tensors.push_back({.size = tape_.tensors[like].size});
+    taken.push_back({number, true});
+    last.insert(place, {number, false});
+  };
+  for (const Tensor& output : outputs)
+    leave(output.storage->tensor(), last.begin() + static_cast<std::ptrdiff_t>(position));
+  for (const std::uint32_t input : held_inputs_) leave(input, last.end());
+  first.insert(first.begin(), taken.begin(), taken.end());
+}
+
 void Recorder::end_forward() { copies_.clear(); }
 
 /// PyTorch's engine on one thread (torch/csrc/autograd/engine.cpp): of the nodes whose gradients

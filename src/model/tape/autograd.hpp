@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -160,6 +161,15 @@ class Recorder {
   void mark_autocast_copy(const Tensor& tensor) {
     if (tensor.storage) tape_.tensors[tensor.storage->tensor()].role = TensorRole::autocast_copy;
   }
+  /// The input of a frozen 4-bit product is an attribute of its node, and lives as long as that.
+  void hold_input(const Tensor& tensor) {
+    if (tensor.storage) held_inputs_.insert(tensor.storage->tensor());
+  }
+  /// Events of the unit that runs.
+  std::size_t position() const { return events_->size(); }
+  /// The last micro-batch has left as much as this one holds: its outputs until so many events of
+  /// the last unit, and its held inputs until forward's end.
+  void add_leftovers(const Tensors& outputs, std::size_t position);
   /// Forward is over: autocast forgets its copies.
   void end_forward();
   /// Function that torch.utils.checkpoint runs: forward saves the inputs alone, and backward runs
@@ -201,6 +211,7 @@ class Recorder {
   Tensor received_;  ///< until the chunk's backward is over
   std::vector<Copy> copies_;
   std::vector<Leaf> leaves_;
+  std::set<std::uint32_t> held_inputs_;
 };
 
 }  // namespace rehearse::tape

@@ -47,6 +47,7 @@ void Player::play_whole() {
   values_[0] = {batch()};
   for (std::uint32_t unit = 0; unit < end_; ++unit) play_unit(unit);
   const Tensor loss = total_loss();
+  if (outputs_made_) recorder_.add_leftovers(outputs_, *outputs_made_);
   recorder_.end_forward();
   recorder_.backward(loss);
   outputs_.clear();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "model/model.hpp"
@@ -81,7 +82,9 @@ class Player {
   bool has_loss_ = true;
   Tensor rotary_;  ///< cosines and sines that all layers share
   Tensors losses_;
-  Tensors outputs_;                ///< logits that the training loop holds until backward is done
+  Tensors outputs_;  ///< logits that the training loop holds until backward is done
+  /// Events of the last unit after which the logits are there; nothing: nobody asks.
+  std::optional<std::size_t> outputs_made_ = {};
   const Layer* parted_ = nullptr;  ///< the logits' layer, which runs with its loss piece by piece
   bool caps_logits_ = false, scales_logits_ = false;
 };

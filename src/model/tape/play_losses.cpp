@@ -24,6 +24,11 @@ Tensor Player::loss(const Layer& layer) {
       return cross_entropy(recorder_, logits);
     case Loss::lightning_fabric:
       return cross_entropy(recorder_, as_output(logits));
+    case Loss::lightning_loop: {
+      const Tensor output = as_output(logits);
+      outputs_made_ = recorder_.position();
+      return cross_entropy(recorder_, output);
+    }
     case Loss::fused_logits:
       return fused_cross_entropy(recorder_, logits, positions);
     case Loss::vocab_parallel:
@@ -98,8 +103,10 @@ Tensor Player::parted_loss(const Layer& layer) {
       if (caps_logits_) logits.back() = capped(logits.back());
     }
   }
-  if (layer.loss == Loss::lightning_fabric)
+  const bool loops = layer.loss == Loss::lightning_loop;
+  if (loops || layer.loss == Loss::lightning_fabric)
     for (Tensor& piece : logits) piece = as_output(piece);
+  if (loops) outputs_made_ = recorder_.position();
   Tensor sum = undefined();
   for (std::size_t i = 0; i < logits.size(); ++i) {
     const Tensor one = loss_of_piece(layer, logits[i], sizes[i]);

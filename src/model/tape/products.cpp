@@ -91,24 +91,37 @@ Tensor add_bias(Recorder& recorder, const Tensor& product, const Tensor& bias) {
   return output;
 }
 
+/// A frozen 4-bit weight in the 16 bits of what it multiplies. bitsandbytes before 0.43, which
+/// keeps inputs, makes fp16 of any, and that bf16.
+Tensor dequantized(Recorder& recorder, std::int64_t elements, bool before_43) {
+  const Precision precision = recorder.precision();
+  const bool is_fp16 = precision == Precision::fp16 || precision == Precision::fp16_pure ||
+                       precision == Precision::fp16_pure_autocast;
+  Tensor half = undefined();
+  if (before_43 && !is_fp16) half = recorder.workspace(elements, Type::float16);
+  return recorder.workspace(elements, Type::float16);
+}
+
 /// bitsandbytes' MatMul4Bit and MatMul8bitLt with a frozen weight: 16 bits are made of it for each
 /// use, forward and backward. In 8 bits forward multiplies bytes into 32-bit integers instead.
 Tensor quantized_product(Recorder& recorder, const Tensor& x, const LinearOptions& options,
                          const ParameterTrait& trait) {
+  const bool before_43 = trait.keeps_input && trait.storage != StoredAs::int8;
   Tensor output;
   if (trait.storage == StoredAs::int8) {
     const Tensor bytes = recorder.workspace(x.elements, Type::byte);
     const Tensor sums = recorder.workspace(options.out, Type::float32);
     output = recorder.take(options.out, x.type);
   } else {
-    const Tensor weight = recorder.workspace(options.weight.elements, Type::float16);
+    const Tensor weight = dequantized(recorder, options.weight.elements, before_43);
     output = recorder.take(options.out, x.type);
   }
+  if (before_43) recorder.hold_input(x);
   recorder.connect(
       output, {x},
-      [&recorder, elements = options.weight.elements, inputs = x.elements, type = x.type,
+      [&recorder, before_43, elements = options.weight.elements, inputs = x.elements, type = x.type,
        kept = trait.keeps_input ? x.detached() : undefined()](const Gradients&) -> Gradients {
-        const Tensor weight = recorder.workspace(elements, Type::float16);
+        const Tensor weight = dequantized(recorder, elements, before_43);
         return {recorder.take(inputs, type)};
       });
   return output;
