@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "model/adaptation.hpp"
 #include "model/layout_rules.hpp"
 #include "model/packing.hpp"
 #include "model/stages.hpp"
@@ -271,6 +272,8 @@ Model rank_share(const Scenario& scenario, const ModelParallel& parallel) {
   share = with_float8(std::move(share), scenario.model.float8);
   share = compiled(std::move(share), scenario.model.compile);
   if (scenario.recomputation.any()) share = recomputing(std::move(share), scenario.recomputation);
+  if (const auto* fsdp = fsdp_in(scenario.strategy); fsdp && fsdp->param_dtype)
+    compute_adapters_in_16_bits(share);
   if (const auto document = packed_document(scenario.model))
     share = packed(std::move(share), *document);
   return share;

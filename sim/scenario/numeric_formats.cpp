@@ -136,7 +136,7 @@ void check_narrow(const Value& model, const Scenario& scenario) {
 
 std::vector<std::string> numeric_formats(const Scenario& scenario) {
   const Precision precision = scenario.precision;
-  const auto* fsdp = scenario.strategy.layout ? nullptr : fsdp_in(scenario.strategy);
+  const auto* fsdp = fsdp_in(scenario.strategy);
   const bool mixed = fsdp != nullptr && (fsdp->param_dtype || fsdp->reduce_dtype);
   if (!is_autocast(precision) && parameter_element(precision) == Bytes(4) && !mixed &&
       has_plain_formats(scenario.optimizer) && scenario.model.float8 == Float8::none) {

@@ -169,8 +169,7 @@ void ScenarioReader::resolve_training() {
     apply_tokens(train, scenario_);
     apply_global_batch(train, *strategy_, scenario_);
   }
-  const auto* fsdp = fsdp_in(scenario_.strategy);
-  if (fsdp && fsdp->param_dtype && !scenario_.strategy.layout)
+  if (const auto* fsdp = fsdp_in(scenario_.strategy); fsdp && fsdp->param_dtype)
     compute_adapters_in_16_bits(scenario_.model);
   apply_layout(*strategy_, *framework_, scenario_);
   check_packing(*model_, scenario_);

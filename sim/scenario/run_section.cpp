@@ -264,7 +264,7 @@ bool computes_in_fp16(const Scenario& scenario) {
   if (scenario.precision == Precision::fp16 || scenario.precision == Precision::fp16_master)
     return true;
   const auto* fsdp = fsdp_in(scenario.strategy);
-  return fsdp != nullptr && !scenario.strategy.layout && fsdp->param_dtype == Precision::fp16_pure;
+  return fsdp != nullptr && fsdp->param_dtype == Precision::fp16_pure;
 }
 
 }  // namespace

@@ -61,6 +61,7 @@ class LayoutBuilder {
         order_(order_of(options_)) {
     const auto mesh = mesh_on(options_, job.cluster.gpu_count());
     check(mesh.has_value(), "a layout that does not suit its cluster");
+    check(!is_alone(strategy), "ranks of a layout that nothing keeps in step");
     mesh_ = *mesh;
     std::string why_not;
     ranges_ = split_into_stages(job.model, static_cast<std::size_t>(order_.stage_count()),

@@ -57,7 +57,7 @@ void refuse_server(const Map& map) {
 
 /// What a replica cannot be.
 void check_inner(Map& map, const std::string& name, const Strategy& inner) {
-  const Fsdp* fsdp = inner.layout ? nullptr : fsdp_in(inner);
+  const Fsdp* fsdp = fsdp_in(inner);
   if (fsdp != nullptr && fsdp->cpu_offload) {
     Map options = map.require(name).as_map();
     options.at_key("cpu_offload")

@@ -56,6 +56,22 @@ BOOST_AUTO_TEST_CASE(sections_that_are_missing_have_the_defaults_of_run_options)
   BOOST_TEST(!scenario.train.epochs.has_value());
 }
 
+BOOST_AUTO_TEST_CASE(what_fsdp_computes_in_holds_in_a_layout) {
+  for (const char* layout : {"", ", tensor_parallel: 2", ", pipeline_parallel: 2"}) {
+    const Scenario scenario =
+        read(std::string("model: {use: llama_3_8b, batch_per_gpu: 1, precision: fp32}\n"
+                         "cluster: {use: dgx_h100, nodes: 2}\nframework: torch\n"
+                         "strategy: {fsdp2: {param_dtype: fp16}") +
+             layout + "}\n");
+    BOOST_TEST_CONTEXT(layout) {
+      BOOST_TEST(scenario.optimizer.scales());
+      BOOST_TEST(std::ranges::count(scenario.assumptions,
+                                    "formats: FSDP's MixedPrecision: units are gathered in fp16 "
+                                    "and gradients reduced in fp16") == 1);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_strategy_is_the_same_in_any_order_of_its_keys) {
   const auto built = [](const std::string& strategy) {
     const Scenario scenario = read(

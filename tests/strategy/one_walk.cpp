@@ -319,6 +319,55 @@ BOOST_AUTO_TEST_CASE(tensor_ranks_offload_inputs_of_blocks) {
   BOOST_TEST(peak_of(on_host.programs.front()) <= peak_of(on_gpu.programs.front()));
 }
 
+// ---- Products of the three axes ----
+
+const std::vector<Strategy::Kind> kKinds = {
+    Ddp{},
+    Ddp{.reducer = true},
+    Zero1{},
+    Zero1{.ddp = {}, .deepspeed = Zero1::Deepspeed{}},
+    Zero1{.ddp = {}, .deepspeed = Zero1::Deepspeed{.partitions_gradients = true}},
+    Fsdp{},
+    Fsdp{.per_parameter = true},
+    Fsdp{.sharding = Fsdp::Sharding::hybrid_shard, .shard_group = 2},
+    Fsdp{.flat_gradients = false, .stage3 = Fsdp::Stage3{}}};
+
+/// None, and of one or two ranks by each axis.
+std::vector<std::optional<Layout>> layouts() {
+  std::vector<std::optional<Layout>> all = {std::nullopt};
+  for (const auto& [tensor, pipeline] : {std::pair(1, 1), std::pair(2, 1), std::pair(1, 2)}) {
+    Layout layout = expert_layout(1, tensor, tensor);
+    layout.mesh.pipeline = pipeline;
+    all.emplace_back(layout);
+  }
+  return all;
+}
+
+BOOST_AUTO_TEST_CASE(every_product_of_axes_plays) {
+  constexpr int kPeriod = 3;
+  const Cluster cluster = nodes_of(2);
+  for (const auto& layout : layouts())
+    for (const Strategy::Kind& sync : kKinds) {
+      const Strategy in_step{sync, layout};
+      // DeepSpeed refuses ZeRO-3 beside a pipeline (deepspeed/runtime/pipe/engine.py).
+      const Fsdp* fsdp = fsdp_in(in_step);
+      if (fsdp && fsdp->stage3 && layout && layout->mesh.pipeline > 1) continue;
+      const Strategy apart{sync, layout, LocalSgd{.period = kPeriod, .replicas = 2}};
+      const Toy toy = share_on(mixture(2), layout.value_or(Layout{}), cluster);
+      BOOST_TEST_CONTEXT(strategy_name(in_step)) {
+        BOOST_TEST(strategy_name(apart) == "local_sgd 3, " + strategy_name(in_step));
+        const Schedule plain = schedule_of(in_step, toy, cluster);
+        const Schedule periods = schedule_of(apart, toy, cluster);
+        BOOST_TEST(periods.samples_per_iteration == kPeriod * plain.samples_per_iteration);
+        BOOST_TEST(periods.replicas == 2u);
+        for (const Schedule* schedule : {&plain, &periods}) {
+          BOOST_TEST(play(*schedule, cluster).end.value() > 0);
+          for (const Program& program : schedule->programs) BOOST_TEST(peak_of(program) > 0);
+        }
+      }
+    }
+}
+
 }  // namespace
 BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse
