@@ -8,7 +8,7 @@ namespace rehearse::inline report {
 
 /// The report with the keys of `rehearse.report/1`: what the JSON prints and what the CSV flattens.
 nlohmann::ordered_json json_view(const Report& report);
-/// What `rehearse.report/1` is, as a JSON Schema (draft 2020-12).
+/// The JSON Schema (draft 2020-12) of `rehearse.report/1`.
 nlohmann::ordered_json report_schema();
 
 }  // namespace rehearse::inline report

@@ -353,7 +353,7 @@ struct MemoryError {
   /// On all of it: rounding, workspaces, what libraries keep. A guess where all sizes are known.
   double peak = 0.02;
   double activations = 0;  ///< on activations and workspaces alone
-  /// Of all that a GPU uses, over that of the peak; nothing: what it uses besides is exact.
+  /// Half-width of all that a GPU uses, over that of the peak; nothing: the rest is exact.
   std::optional<double> used_over_peak = {};
 };
 
