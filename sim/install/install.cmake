@@ -28,7 +28,7 @@ install(SCRIPT sim/install/printed.cmake)
 # The wheel (pyproject.toml): the program, what it reads, and what `./package` puts beside it.
 if(SKBUILD)
   install(TARGETS rehearse DESTINATION bin COMPONENT wheel)
-  install(DIRECTORY platforms scenarios DESTINATION share/rehearse COMPONENT wheel)
+  install(DIRECTORY platforms scenarios schema DESTINATION share/rehearse COMPONENT wheel)
   if(REHEARSE_WHEEL_EXTRAS)
     install(DIRECTORY ${REHEARSE_WHEEL_EXTRAS}/ DESTINATION share/rehearse COMPONENT wheel)
   endif()
