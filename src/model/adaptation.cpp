@@ -150,9 +150,12 @@ struct Base {
   bool reads_fp32 = false;  ///< and returns it
 };
 
-void add_operators(Unit& unit, const Extent& in, std::int64_t out, const Lora& lora, Base base) {
-  const auto rows = static_cast<double>(in.positions());
-  const auto elements = rows * static_cast<double>(out);
+/// Tensor ranks that share the tokens gather them for the products, and scatter what a product
+/// of rows made, as they do for the base layer.
+void add_operators(Unit& unit, const Layer& layer, std::int64_t out, const Lora& lora, Base base) {
+  const Extent& in = layer.in;
+  const auto rows = static_cast<double>(std::max(in.positions(), layer.out.positions()));
+  const auto elements = static_cast<double>(layer.out.positions() * out);
   const bool wide = lora.storage == StoredAs::fp32;
   const auto move = [&](double forward, double backward) {
     unit.operators.push_back({.kind = OperatorKind::elementwise,
@@ -237,7 +240,7 @@ void add_adapters(Unit& unit, std::uint32_t number, const Adaptation& how) {
         unit.tensors.push_back(elements);
         unit.traits.push_back({.trained = true, .storage = lora.storage});
       }
-      add_operators(unit, layer.in, out, lora,
+      add_operators(unit, layer, out, lora,
                     {.quantized = quantized, .reads_fp32 = wide && name != "o"});
     }
   }

@@ -299,15 +299,21 @@ Player::Value Player::linears(const Layer& layer, const Tensor& x, std::int64_t 
 }
 
 AdapterOptions Player::adapter_options(const Layer& layer, const Adapter& adapter,
-                                       std::int64_t positions) {
+                                       std::int64_t positions) const {
   const std::int64_t all = layer.channels[adapter.side];
   const std::int64_t out = adapter.padded > 0 ? adapter.padded : all;
-  return {
-      .down = {.weight = {adapter.unit, adapter.parameter, adapter.rank * layer.in.channels},
-               .out = positions * adapter.rank},
-      .up = {.weight = {adapter.unit, adapter.parameter + 1, adapter.up}, .out = positions * out},
-      .dropout = adapter.dropout,
-      .padded = adapter.padded > 0 ? positions * all : 0};
+  const std::int64_t before = recorder_.batch() * layer.in.positions();
+  const std::int64_t after = recorder_.batch() * layer.out.positions();
+  const bool scatters = positions == before && after < before;
+  const std::int64_t whole = positions < before ? positions : std::max(before, after);
+  return {.down = {.weight = {adapter.unit, adapter.parameter, adapter.rank * layer.in.channels},
+                   .out = whole * adapter.rank,
+                   .gathered = after > before ? after * layer.in.channels : 0},
+          .up = {.weight = {adapter.unit, adapter.parameter + 1, adapter.up},
+                 .out = whole * out,
+                 .scattered = scatters ? after * out : 0},
+          .dropout = adapter.dropout,
+          .padded = adapter.padded > 0 ? (scatters ? after : whole) * all : 0};
 }
 
 Tensor Player::rows(const Layer& layer) {

@@ -40,8 +40,8 @@ class Player {
   Value linears(const Layer& layer, const Tensor& x, std::int64_t positions);
   Tensor parted_loss(const Layer& layer);
   Tensor fused_loss(const Layer& product, const Tensor& x);
-  static AdapterOptions adapter_options(const Layer& layer, const Adapter& adapter,
-                                        std::int64_t positions);
+  AdapterOptions adapter_options(const Layer& layer, const Adapter& adapter,
+                                 std::int64_t positions) const;
   Value rotate(const Layer& layer);
   Tensor swiglu(const Layer& layer);
   Tensor scaled(const Layer& layer);
