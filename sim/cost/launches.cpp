@@ -40,9 +40,9 @@ double quantize_kernels(const Operator& op, Precision precision) {
   return precision == Precision::nvfp4 ? 3 : 1;
 }
 
-/// What stands for one expert's narrow operand: a tensor with a scale of its own is an object of
-/// Python, made with its data, transpose and scale (split_quantize in pytorch/csrc/extensions/
-/// cast.cpp calls create_tensor for each). Those with scales of blocks come out of one allocation.
+/// Python objects that stand for one expert's narrow operand. A tensor with a scale of its own is
+/// one, made with its data, transpose and scale (split_quantize in pytorch/csrc/extensions/cast.cpp
+/// calls create_tensor for each). Those with scales of blocks come out of one allocation.
 double narrow_objects(const Operator& op, Precision precision) {
   return op.runs_narrow(precision) && precision == Precision::fp8 ? 1 : 0;
 }

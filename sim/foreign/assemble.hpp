@@ -18,8 +18,8 @@ struct Asked {
 /// pipelines. InputError at the place of a fact that cannot be so.
 void derive(Facts& facts, const std::string& framework);
 
-/// Of `derive`: layers of a pipeline's stages by a layout, by what stands at its ends, or by the
-/// first and the last. InputError likewise.
+/// Splits the layers over a pipeline's stages, as a part of derive(): by a layout, by an embedding
+/// or a loss that counts as a layer, or by the first stage and the last. InputError as derive()'s.
 void fill_split(Facts& facts);
 
 /// Megatron-LM's layout of a scenario's split "[0, 2, 2, 1]": "E|t*2|t*2|tL".

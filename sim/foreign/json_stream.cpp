@@ -17,7 +17,7 @@ constexpr std::size_t kWindow = std::size_t{1} << 18;
 constexpr std::size_t kMostToken = std::size_t{1} << 26;
 constexpr std::size_t kMostDepth = 200;
 
-/// What a string may have as it is, and what is ASCII of it.
+/// Bytes that a string may have without an escape, by their value.
 constexpr std::array<bool, 256> kPlain = [] {
   std::array<bool, 256> plain{};
   for (std::size_t i = 0x20; i < plain.size(); ++i) plain[i] = i != '"' && i != '\\';

@@ -37,7 +37,7 @@ class JsonStream {
   /// Passes a value of any kind.
   void skip();
 
-  /// Nothing but white space may follow.
+  /// Ends the document: an error if anything but white space follows.
   void end();
 
  private:

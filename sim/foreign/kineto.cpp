@@ -211,7 +211,7 @@ class Reader {
     return key == "Device Type" && take_number(event_.device_type);
   }
 
-  /// Of `[[8, 16], [16]]`, 128. Shapes matter where parameters get their gradients, and of Gloo.
+  /// Reads 128 from `[[8, 16], [16]]`. Operators that add up gradients, and Gloo's, need shapes.
   bool read_first_dimensions() {
     if (json_.next() != '[') return false;
     json_.open();
@@ -239,7 +239,7 @@ class Reader {
     return true;
   }
 
-  /// Of `["float", ""]`, float.
+  /// Reads float from `["float", ""]`.
   bool read_first_type() {
     if (json_.next() != '[') return false;
     json_.open();

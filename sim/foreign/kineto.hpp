@@ -52,7 +52,7 @@ struct KinetoTrace {
   const std::string& name_of(const TraceSpan& span) const { return names[span.name]; }
 };
 
-/// What is kept of a trace. Of all ranks but the first, their collectives are enough.
+/// Parts of a trace that are kept. Ranks after the first need their collectives alone.
 enum class KinetoPart : std::uint8_t { all, collectives };
 
 /// Reads a trace event by event, gzip's or plain: little more than what KinetoTrace keeps is in

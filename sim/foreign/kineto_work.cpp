@@ -210,7 +210,7 @@ class Steps {
     for (const std::uint32_t i : backward) {
       Outermost& one = operators_.all[i];
       const auto elements = operators_.parameters.find(i);
-      // What adds a parameter's gradient up has no forward operator: it follows its unit's.
+      // An operator that adds up a gradient has no forward operator: it follows its unit's.
       if (elements != operators_.parameters.end()) {
         if (!step.forward.empty()) step.parameters.emplace_back(last, elements->second);
       } else if (const auto after = std::ranges::upper_bound(

@@ -21,7 +21,9 @@ struct MemoryFit {
   MemoryVerdict verdict = MemoryVerdict::unknown;
   Bytes used;      ///< MemoryReport::used(): reserved (on a CPU allocated), context, communicators
   Bytes capacity;  ///< 0: not known
-  std::optional<Ends<Bytes>> interval;  ///< 90 %, of `used` by what the peak may be off
+  /// 90 % interval of the bytes needed: the low end of the peak with no cache beside it, the high
+  /// end with all of it, and context and communicators.
+  std::optional<Ends<Bytes>> interval;
 };
 
 /// The probability that a GPU's memory suffices; nothing where the capacity or the interval is not

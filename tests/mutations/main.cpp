@@ -3,6 +3,7 @@
 //
 //   mutations FOLDER [MOST [SECONDS]]   so many mutants of each file (all), each for so long (5)
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -61,14 +62,39 @@ std::string validated(const Mutant& mutant) {
   return predicted(one.scenario, one.overrides);
 }
 
-/// What `rehearse check` and, of a scenario, `rehearse run` make of it.
-std::string answer(FilesKept& kept, const Mutant& mutant) {
+/// Keeps what this process writes to stderr from now on: advice that a bug of ours takes away says
+/// so there alone.
+class KeptStderr {
+ public:
+  KeptStderr() : file_(std::tmpfile()) { dup2(fileno(file_), STDERR_FILENO); }
+
+  std::string text() const {
+    std::rewind(file_);
+    std::string all(1 << 16, '\0');
+    all.resize(std::fread(all.data(), 1, all.size(), file_));
+    return all;
+  }
+
+ private:
+  std::FILE* file_;  // until the process ends
+};
+
+/// The answer of `rehearse check` and, for a scenario, of `rehearse run`.
+std::string answer_to(FilesKept& kept, const Mutant& mutant) {
   kept.keep(mutant.file, text_of(mutant));
   if (Document::load(mutant.file)->root().as_map().has("cases")) return validated(mutant);
   const CheckedFile checked = check_file(mutant.file);
   if (checked.wrong) throw Error(*checked.wrong);
   if (checked.kind != "a scenario") return checked.kind;
   return predicted(mutant.file, {});
+}
+
+std::string answer(FilesKept& kept, const Mutant& mutant) {
+  const KeptStderr told;
+  std::string text = answer_to(kept, mutant);
+  if (const std::string said = told.text(); said.find("internal error") != std::string::npos)
+    throw Error(ExitCode::internal, said);
+  return text;
 }
 
 /// Empty where the end is one of those that a user may see.
