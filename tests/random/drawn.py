@@ -168,6 +168,8 @@ class Scenario:
         self.model["transformer"].pop("tie_embeddings", None)
         if r.random() < 0.3:
             self.model["activation_checkpointing"] = "per_unit"
+        if not experts and r.random() < 0.3:
+            self.model["lora"] = {"rank": 8, "targets": r.choice([["o"], ["q", "v"], ["down"], ["all_linear"]])}
         self.timed = False
 
     def links(self):
