@@ -18,6 +18,11 @@ bool has_cast_weights(OperatorKind kind) {
          kind == OperatorKind::depthwise_convolution;
 }
 
+bool is_bias(const Operator& op) {
+  return op.kind == OperatorKind::elementwise && op.forward_elements == 0 &&
+         op.eager_forward.kernels == 0 && op.parameter_elements > 0;
+}
+
 /// Vectorized kernels are bound by their bytes, others by the elements that they write.
 Seconds Roofline::eager_time(const EagerKernels& eager, double batch, Bytes element) const {
   const double converted = element < Bytes(4) ? eager.converted : 0;
@@ -91,7 +96,7 @@ Seconds Roofline::dequantize_time(const Operator& op) const {
 /// Forward casts the weights, backward their gradients; not those that have 16 bits.
 Seconds Roofline::weight_cast_time(const Operator& op, Direction direction) const {
   const Bytes stored = stored_element(op.storage, precision_);
-  const bool casts = is_autocast(precision_) && has_cast_weights(op.kind) &&
+  const bool casts = is_autocast(precision_) && (has_cast_weights(op.kind) || is_bias(op)) &&
                      op.storage < StoredAs::int8 && stored > Bytes(2);
   const bool backward = direction == Direction::backward;
   return casts && !(backward && op.frozen) ? cast_time(op.parameter_elements, backward)

@@ -79,17 +79,29 @@ std::optional<std::size_t> counts_known(const Unit& unit) {
   return std::nullopt;
 }
 
-/// Sums of gradients, which autograd's engine makes between nodes, and counters.
-bool is_bare(const captured::Kernel& kernel) {
+/// The copy of its input that autograd makes for an operator in place, within the same call
+/// (tools/autograd/gen_variable_type.py: self.clone()).
+bool is_kept_input(const captured::Kernel& kernel, const Unit& unit) {
+  if (kernel.backward || kernel.name != "clone" || kernel.reads.empty()) return false;
+  return std::ranges::any_of(unit.operators, [&](const Operator& op) {
+    return op.kernel && !op.kernel->backward && op.kernel->name.ends_with('_') &&
+           !op.kernel->reads.empty() &&
+           op.kernel->reads[0].elements(1) == kernel.reads[0].elements(1);
+  });
+}
+
+/// Sums of gradients, which autograd's engine makes between nodes, counters, and kept inputs.
+bool is_bare(const captured::Kernel& kernel, const Unit& unit) {
+  if (is_kept_input(kernel, unit)) return true;
   const bool sums = kernel.backward && kernel.name == "add" && !kernel.first_of_node;
   const bool counts = !kernel.writes.empty() && kernel.writes[0].format == "int64" &&
                       kernel.writes[0].elements(1) <= 1;
   return sums || counts;
 }
 
-void add_captured_launches(Launches& sum, const captured::Kernel& kernel,
+void add_captured_launches(Launches& sum, const captured::Kernel& kernel, const Unit& unit,
                            const Roofline& roofline) {
-  if (is_bare(kernel)) {
+  if (is_bare(kernel, unit)) {
     sum.bare += kernel.calls;
     return;
   }
@@ -106,7 +118,7 @@ Launches launched(const Unit& unit, Direction direction, const Roofline& rooflin
   for (std::size_t i = first; i < unit.operators.size(); ++i) {
     const Operator& op = unit.operators[i];
     if (op.kernel) {
-      if (op.kernel->backward == backward) add_captured_launches(sum, *op.kernel, roofline);
+      if (op.kernel->backward == backward) add_captured_launches(sum, *op.kernel, unit, roofline);
       continue;
     }
     if (roofline.time(op, 1, direction) == Seconds(0)) continue;
@@ -114,6 +126,7 @@ Launches launched(const Unit& unit, Direction direction, const Roofline& rooflin
     if (op.kind == OperatorKind::layout) continue;
     const EagerKernels& eager = backward ? op.eager_backward : op.eager_forward;
     sum.operators += std::max(1.0, eager.kernels);
+    if (is_bias(op) && backward && is_autocast(precision)) ++sum.operators;
     if (!has_cast_weights(op.kind) || op.parameter_elements == 0 || (backward && op.frozen))
       continue;
     if (backward) ++sum.operators;

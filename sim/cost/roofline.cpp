@@ -104,7 +104,8 @@ Seconds Roofline::single_time(const Operator& op, double batch, Direction direct
   const double elements = forward ? op.forward_elements : op.backward_elements;
   const EagerKernels& eager = forward ? op.eager_forward : op.eager_backward;
   if (eager.kernels > 0) return eager_time(eager, batch, element(op));
-  if (flops == 0 && elements == 0) return Seconds(0);
+  if (flops == 0 && elements == 0)
+    return is_bias(op) && forward ? weight_cast_time(op, direction) : Seconds(0);
   if (op.kind == OperatorKind::cast) return cast_time(op, batch * elements, direction);
   if (op.kind == OperatorKind::layout && !is_converted(op)) return Seconds(0);
   const Seconds weights =

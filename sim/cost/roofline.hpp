@@ -20,6 +20,8 @@ struct OperatorBasis {
 
 /// Operators whose weights autocast copies to 16 bits: once per step, kept until backward.
 bool has_cast_weights(OperatorKind kind);
+/// True for a product's bias, which the product's kernel adds. Autocast converts it, too.
+bool is_bias(const Operator& op);
 
 /// The rates that bound kernels on one GPU, and the rules of one precision.
 class Roofline {

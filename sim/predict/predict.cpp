@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "engine/engine.hpp"
+#include "model/captured/captured.hpp"
 #include "predict/communication_facts.hpp"
 #include "predict/error_sources.hpp"
 #include "predict/fewer_nodes.hpp"
@@ -106,6 +107,7 @@ bool has_spread(const Schedule& schedule) {
 }
 
 bool batch_may_vary(const Model& model) {
+  if (model.captured && model.captured->batch > 0) return false;
   return std::none_of(model.units.begin(), model.units.end(), [](const Unit& unit) {
     return unit.forward || unit.backward || unit.activation;
   });

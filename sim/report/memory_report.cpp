@@ -5,12 +5,10 @@
 
 #include "report/anatomy.hpp"
 #include "report/measures.hpp"
+#include "scenario/limits.hpp"
 
 namespace rehearse::inline report {
 namespace {
-
-/// Where a search for the largest batch gives up: more samples than any GPU takes at once.
-constexpr std::int64_t kBatchLimit = std::int64_t{1} << 24;
 
 /// Groups with the shares of a peak that a report names.
 constexpr std::size_t kSharesShown = 5;
@@ -140,7 +138,7 @@ std::int64_t extrapolate(const std::function<Bytes(std::int64_t batch)>& room, s
   const double per_sample = (left - room(2 * start)).value() / static_cast<double>(start);
   if (per_sample <= 0) return start;
   const double batch = std::floor(static_cast<double>(start) + left.value() / per_sample);
-  return static_cast<std::int64_t>(std::clamp(batch, 1.0, static_cast<double>(kBatchLimit)));
+  return static_cast<std::int64_t>(std::clamp(batch, 1.0, static_cast<double>(kLargestBatch)));
 }
 
 }  // namespace
@@ -148,10 +146,10 @@ std::int64_t extrapolate(const std::function<Bytes(std::int64_t batch)>& room, s
 std::optional<std::int64_t> largest_batch(const std::function<Bytes(std::int64_t batch)>& room,
                                           std::int64_t start) {
   const auto fits = [&](std::int64_t batch) { return room(batch) >= Bytes(0); };
-  const std::int64_t guess = extrapolate(room, std::clamp<std::int64_t>(start, 1, kBatchLimit / 2));
+  const std::int64_t guess = extrapolate(room, std::clamp<std::int64_t>(start, 1, kLargestBatch / 2));
   const bool upwards = fits(guess);
   std::int64_t inside = upwards ? guess : 0;
-  std::int64_t outside = upwards ? kBatchLimit + 1 : guess;
+  std::int64_t outside = upwards ? kLargestBatch + 1 : guess;
   for (std::int64_t step = 1; outside - inside > 1; step *= 2) {
     const std::int64_t candidate = upwards ? guess + step : guess - step;
     if (candidate <= inside || candidate >= outside) break;

@@ -6,11 +6,11 @@
 
 #include "config/record_set.hpp"
 #include "model/captured/captured.hpp"
+#include "scenario/limits.hpp"
 
 namespace rehearse::inline scenario {
 namespace {
 
-constexpr std::int64_t kMostSamples = 1'000'000;
 constexpr std::int64_t kMostTokensOfOne = 10'000'000;
 
 /// Master weights are the optimizer's alone, so that both precisions run the same operators.
@@ -39,7 +39,7 @@ void read_captured_model(const Value& value, Map& map, Scenario& scenario) {
     scenario.assumptions.push_back("model.precision = " + to_string(scenario.precision));
   scenario.model = std::move(read.model);
   const Value batch = map.require("batch_per_gpu");
-  scenario.batch_per_gpu = batch.as_integer(1, kMostSamples);
+  scenario.batch_per_gpu = batch.as_integer(1, kLargestBatch);
   const std::int64_t only = scenario.model.captured->batch;
   if (only > 0 && scenario.batch_per_gpu != only)
     batch.fail(fmt::format("{} was captured at batch {} alone", file.string(), only),

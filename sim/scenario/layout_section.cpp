@@ -9,6 +9,7 @@
 #include "model/packing.hpp"
 #include "model/stages.hpp"
 #include "model/token_histogram.hpp"
+#include "scenario/limits.hpp"
 #include "scenario/sections.hpp"
 #include "strategy/balanced_split.hpp"
 #include "strategy/sharding_groups.hpp"
@@ -16,7 +17,6 @@
 namespace rehearse::inline scenario {
 namespace {
 
-constexpr std::int64_t kMostSamples = 1'000'000;
 
 /// Where a key stands; the strategy where it is missing.
 Value at(const Map& map, const std::string& key) {
@@ -238,7 +238,7 @@ void apply_micro_batch_size(const Value& strategy, Scenario& scenario) {
   const std::optional<Value> said = strategy.as_map().optional("micro_batch_size");
   int* const micro_batches = micro_batches_of(scenario.strategy);
   if (!said || micro_batches == nullptr) return;
-  const std::int64_t size = said->as_integer(1, kMostSamples);
+  const std::int64_t size = said->as_integer(1, kLargestBatch);
   if (scenario.batch_per_gpu % size != 0)
     said->fail(
         fmt::format("model.batch_per_gpu {} is no multiple of {}", scenario.batch_per_gpu, size));

@@ -8,6 +8,7 @@
 #include "config/record_set.hpp"
 #include "scenario/adaptation_keys.hpp"
 #include "scenario/captured_model.hpp"
+#include "scenario/limits.hpp"
 #include "scenario/named_network.hpp"
 #include "scenario/sections.hpp"
 
@@ -32,7 +33,6 @@ Float8 read_float8(const Value& value) {
 }
 
 constexpr const char* kExperts = "model.experts_implementation";
-constexpr std::int64_t kLargestBatch = 1'000'000;
 constexpr std::int64_t kMostParameters = 100'000'000'000'000;
 constexpr std::int64_t kMostMicroBatches = 1'000'000;
 constexpr std::size_t kMostUnits = 10'000;

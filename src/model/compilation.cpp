@@ -55,6 +55,7 @@ void compile(Unit& unit) {
     op.eager_forward = op.eager_backward = {};
     op.normed = op.pooled = op.bare_forward = op.bare_backward = 0;
     if (op.kind == OperatorKind::matmul) pad(op.product);
+    if (op.kind == OperatorKind::cast && op.forward_elements == 0) op.backward_elements = 0;
     if (op.kind == OperatorKind::loss && !op.library) {
       if (!operators.empty() && is_pointwise(operators.back()) && !is_cut(unit, i))
         operators.pop_back();

@@ -52,8 +52,8 @@ void Layers::convolution(const Convolution& options) {
   // cudnn backend).
   if (options.bias) {
     parameter(options.channels);
-    move(OperatorKind::elementwise, 2 * current_.elements(), current_.elements(),
-         static_cast<double>(options.channels));
+    move(OperatorKind::elementwise, 2 * current_.elements(), 0);
+    add_bias(options.channels);
   }
   record({.kind = LayerKind::convolution, .convolution = options}, input, options.bias ? 2 : 1);
 }
@@ -156,7 +156,10 @@ void Layers::squeeze_excite(std::int64_t squeezed_channels) {
   const Activation factor = current_;
   current_ = input;
   // Forward scales; backward scales dy, forms dy * x and sums it, and adds the mean's gradient.
-  move(OperatorKind::elementwise, 2 * current_.elements(), 9 * current_.elements());
+  const double elements = current_.elements();
+  move(OperatorKind::elementwise, 2 * elements, 9 * elements);
+  last().operators.back().eager_backward = {.kernels = 3, .plain = 9 * elements};
+  last().operators.back().bare_backward = 1;
   record({.kind = LayerKind::multiply, .other = input.value}, factor);
 }
 
@@ -166,6 +169,7 @@ void Layers::layer_scale() {
   // Backward: dy * scale, and dy * x materialised and summed.
   move(OperatorKind::elementwise, 2 * elements, 6 * elements,
        static_cast<double>(current_.channels));
+  last().operators.back().eager_backward = {.kernels = 3, .plain = 6 * elements};
   // `parameter` has registered it first of its unit.
   record({.kind = LayerKind::layer_scale, .unit = static_cast<std::uint32_t>(units_.size() - 1)},
          current_);
@@ -173,8 +177,9 @@ void Layers::layer_scale() {
 
 void Layers::stochastic_depth() {
   // A number for each sample is drawn, and divided by the probability.
-  move(OperatorKind::elementwise, 2 * current_.elements(), 2 * current_.elements());
-  last().operators.back().bare_forward = 2;
+  const double elements = current_.elements();
+  move(OperatorKind::elementwise, 2 * elements, 2 * elements);
+  last().operators.back().eager_forward = {.kernels = 3, .plain = 2 * elements};
   record({.kind = LayerKind::stochastic_depth}, current_);
 }
 

@@ -179,9 +179,9 @@ struct Adapter {
 
 /// How a norm is computed where transformers writes it out.
 enum class NormForm : std::uint8_t {
-  usual,       ///< torch's layer norm; of RMS norms Llama's, which scale in 16 bits
-  wide,        ///< an RMS norm that scales in fp32 (Gemma, OLMo 2)
-  plain,       ///< in fp32 without parameters (OLMo's layer norms, Llama 4's of heads)
+  usual,        ///< torch's layer norm; of RMS norms Llama's, which scale in 16 bits
+  wide,         ///< an RMS norm that scales in fp32 (Gemma, OLMo 2)
+  plain,        ///< in fp32 without parameters (OLMo's layer norms, Llama 4's of heads)
   written_out,  ///< a layer norm of single operators in fp32, no shift (Cohere)
   of_input      ///< an RMS norm whose factor scales what it was given, not the fp32 copy (T5)
 };
@@ -233,7 +233,9 @@ enum class LayerKind : std::uint8_t {
   short_convolution,
   square,
   without_gate,  ///< what stands before the gate in the outputs of a product
-  output_gate
+  output_gate,
+  by_position,  ///< nn.MultiheadAttention's copy of its input, whose first axis is the batch
+  unpack_heads  ///< and its copy of the packed product, of which it selects three
 };
 
 /// One layer of a unit as eager mode runs it: which values it reads and makes. Values are numbered

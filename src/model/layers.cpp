@@ -229,11 +229,40 @@ void Layers::rectify() { pointwise(LayerKind::rectify); }
 void Layers::silu_out() { pointwise(LayerKind::silu_out); }
 
 // 0.5 x (1 + tanh(c (x + 0.044715 x^3))): a power, a sum, two products of tensors and three by
-// numbers, a tanh.
-// Autocast runs the power in fp32, and type promotion the rest.
+// numbers, a tanh. Backward a product of tensors has two gradients, and x's are summed from three.
+// Autocast runs the power in fp32, and type promotion the rest, whose gradients become 16 bits.
 void Layers::gelu_new() {
-  current_.wide = true;
+  const bool converts = !current_.wide;
+  cast(true);
   pointwise(LayerKind::gelu_new, 8);
+  Operator& op = last().operators.back();
+  op.eager_backward = {.kernels = 9, .plain = 28 * current_.elements()};
+  op.bare_backward = 2;
+  for (int gradient = 0; converts && gradient < 2; ++gradient) narrow_gradient();
+}
+
+void Layers::narrow_gradient() {
+  append({.kind = OperatorKind::cast, .backward_elements = current_.elements()});
+}
+
+// torch.nn.functional.multi_head_attention_forward: what is made of the transposed input is no
+// nn.Linear of a whole matrix, and adds its bias by itself. Backward each selected part's gradient
+// is copied into zeros of the whole, and these are summed.
+void Layers::by_position() {
+  cast(false);
+  move(OperatorKind::elementwise, 2 * current_.elements(), 2 * current_.elements());
+  Operator& copy = last().operators.back();
+  copy.eager_forward = copy.eager_backward = {.kernels = 1, .written = current_.elements()};
+  record({.kind = LayerKind::by_position}, current_);
+}
+
+void Layers::unpack_heads() {
+  const double elements = current_.elements(), part = elements / 3;
+  const double selected = 3 * (elements + 2 * part), summed = 6 * elements;
+  append({.eager_forward = {.kernels = 2, .written = 2 * elements},
+          .eager_backward = {.kernels = 4, .written = elements, .plain = selected + summed},
+          .bare_backward = 2});
+  record({.kind = LayerKind::unpack_heads}, current_);
 }
 
 // 0.5 x (1 + tanh(c x (1 + 0.044715 x x))): nothing is a power, and autocast widens nothing.
@@ -260,9 +289,11 @@ void Layers::count_dropout() {
 }
 
 void Layers::add(const Activation& residual, bool in_place) {
+  const bool converts = residual.wide && !current_.wide;
   current_.wide = current_.wide || residual.wide;
   // Backward sums the gradients of the two branches where they part.
   move(OperatorKind::elementwise, 3 * current_.elements(), 3 * current_.elements());
+  if (converts) narrow_gradient();
   record({.kind = LayerKind::add, .other = residual.value, .in_place = in_place}, current_);
 }
 

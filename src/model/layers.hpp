@@ -86,6 +86,8 @@ class Layers {
   void scale_logits();
   void softcap();  ///< cap * tanh(x / cap)
   void tanh();
+  void by_position();   ///< LayerKind::by_position
+  void unpack_heads();  ///< LayerKind::unpack_heads
   void dropout();
   /// Out of place or in place, the traffic is the same; fp32 under autocast if either side is.
   void add(const Activation& residual, bool in_place = false);
@@ -204,6 +206,8 @@ class Layers {
   void router(const ExpertGroup& options);
   /// A dropout that is part of another layer.
   void count_dropout();
+  /// Autocast: the gradient of what an fp32 operator was given in 16 bits.
+  void narrow_gradient();
   /// Writes down what eager mode calls, from `input` to the current activation, which becomes a new
   /// value. Its parameters are the `parameters` last ones.
   void record(Layer layer, const Activation& input, std::size_t parameters = 0);

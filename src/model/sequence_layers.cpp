@@ -32,8 +32,9 @@ void Layers::rotate(const Attention& options) {
   // Eager, as Hugging Face writes it: products with cosines and sines (broadcast), halves that are
   // negated and put together, a sum of strided sides; backward the sums of both branches, too.
   Operator& turned = last().operators.back();
-  turned.eager_forward = {.kernels = 5, .written = 4.5 * elements};
-  turned.eager_backward = {.kernels = 8, .written = 5.5 * elements};
+  turned.eager_forward = {.kernels = 10, .written = 4.5 * elements};  // of queries and of keys
+  turned.eager_backward = {.kernels = 10, .written = 5.5 * elements};
+  turned.bare_backward = 4;
   record({.kind = LayerKind::rotate, .attention = options}, current_);
 }
 
@@ -44,6 +45,8 @@ void Layers::attention(const Attention& options) {
   } else {
     materialised_attention(options);
   }
+  // The gradients of queries, keys and values become one.
+  if (options.fused) append({.eager_backward = {.kernels = 1, .plain = 2 * input.elements()}});
   current_.channels = options.heads * options.values();
   record({.kind = LayerKind::attention,
           .unit = static_cast<std::uint32_t>(units_.size() - 1),

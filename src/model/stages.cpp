@@ -74,6 +74,8 @@ bool gives_wide(const Layer& layer, bool reads_wide) {
   switch (layer.kind) {
     case LayerKind::layer_norm:
       return reads_wide || layer.norm == NormForm::usual;
+    case LayerKind::class_token:
+      return true;
     case LayerKind::linear:
     case LayerKind::convolution:
     case LayerKind::attention:
@@ -82,6 +84,8 @@ bool gives_wide(const Layer& layer, bool reads_wide) {
     case LayerKind::delta_net:
     case LayerKind::state_space:
     case LayerKind::short_convolution:
+    case LayerKind::by_position:
+    case LayerKind::unpack_heads:
       return false;
     default:
       return reads_wide;

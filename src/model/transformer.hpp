@@ -108,6 +108,7 @@ struct TransformerShape {
   std::int64_t embedding_width = 0;  ///< narrower than `hidden`, projected in and out (OPT 350M)
 
   bool fused_qkv = false;   ///< one product
+  bool multihead = false;   ///< of torch.nn.MultiheadAttention, which copies around it
   bool fused_gate = false;  ///< one product for gate and up
   bool qkv_bias = false, output_bias = false;
   bool wide_softmax = false;  ///< of eager scores, in fp32; always so where norms are RMS norms

@@ -277,6 +277,7 @@ void Layers::class_token() {
   current_.height = current_.height * current_.width + 1;
   current_.width = 1;
   current_.channels_last = true;
+  current_.wide = true;  // the class's token and the positions are fp32 parameters
   const double elements = current_.elements();
   move(OperatorKind::elementwise, 2 * elements, elements);  // torch.cat
   move(OperatorKind::elementwise, 3 * elements, 2 * elements);

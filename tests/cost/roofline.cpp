@@ -113,6 +113,16 @@ BOOST_AUTO_TEST_CASE(autocast_casts_weights_forward_and_their_gradients_backward
   check_close(cost_of(op, Precision::bf16, 3).backward, 2 * (6e6 + 100e6) / 0.8e12 + cast);
 }
 
+// 6 bytes an element at 0.8 TB/s, each way; backward sums the gradient first, as before.
+BOOST_AUTO_TEST_CASE(autocast_casts_biases_too) {
+  const Operator bias{.backward_elements = 4e6, .parameter_elements = 1e6};
+  const double cast = 6e6 / 0.8e12, sum = (2 * 4e6 + 2 * 4 * 1e6) / 0.8e12;
+  check_close(cost_of(bias, Precision::bf16, 1).forward, cast);
+  check_close(cost_of(bias, Precision::bf16, 1).backward, sum + cast);
+  BOOST_TEST(cost_of(bias, Precision::bf16_pure, 1).forward.value() == 0);
+  BOOST_TEST(cost_of(bias, Precision::fp32, 1).forward.value() == 0);
+}
+
 BOOST_AUTO_TEST_CASE(casts_exist_under_autocast_alone) {
   const Operator op{.kind = OperatorKind::cast, .forward_elements = 1e6, .backward_elements = 1e6};
   check_close(cost_of(op, Precision::fp16, 4).forward, 6 * 4e6 / 0.8e12);

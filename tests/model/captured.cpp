@@ -120,6 +120,37 @@ BOOST_AUTO_TEST_CASE(a_convolution_has_a_kernel_for_its_bias_and_one_for_each_gr
   BOOST_TEST(captured::work_of(backward, 5).operators == 1);
 }
 
+// A part's gradient is copied into zeros, and a norm's second kernel reads dy and x once more.
+BOOST_AUTO_TEST_CASE(kernels_within_an_operator_read_again) {
+  const captured::Tensor part{"bf16", {{0, 1}, {4}}}, whole{"bf16", {{3}, {0, 1}, {4}}};
+  const captured::Kernel select{
+      .name = "select_backward", .reads = {part}, .writes = {whole}, .backward = true};
+  BOOST_TEST(captured::work_of(select, 5).moved.value() == (3 + 2) * 5 * 4 * 2);
+  BOOST_TEST(captured::work_of(select, 5).one_by_one == 0);
+  const captured::Tensor x{"fp32", {{0, 1}, {4}}}, scale{"fp32", {{4}}};
+  captured::Kernel norm{.name = "native_layer_norm_backward",
+                        .reads = {x, x},
+                        .writes = {x, scale, scale},
+                        .backward = true};
+  const double trained = captured::work_of(norm, 5).moved.value();
+  norm.writes = {x};
+  BOOST_TEST(captured::work_of(norm, 5).moved.value() == 3 * 5 * 4 * 4);
+  BOOST_TEST(trained == (5 * 5 * 4 + 2 * 4) * 4);
+}
+
+// Operands that lie alike are read in vectors, however they lie.
+BOOST_AUTO_TEST_CASE(a_copy_of_another_layout_is_made_one_by_one) {
+  const captured::Tensor plain{"bf16", {{0, 1}, {4}}};
+  captured::Tensor turned = plain;
+  turned.strided = true;
+  const auto made_one_by_one = [](const captured::Tensor& from, const captured::Tensor& to) {
+    return captured::work_of({.name = "clone", .reads = {from}, .writes = {to}}, 5).one_by_one;
+  };
+  BOOST_TEST(made_one_by_one(plain, plain) == 0);
+  BOOST_TEST(made_one_by_one(turned, turned) == 0);
+  BOOST_TEST(made_one_by_one(turned, plain) == 5 * 4);
+}
+
 BOOST_AUTO_TEST_CASE(a_tape_is_as_large_as_its_batch) {
   const auto read = read_text(kTwoLayers);
   const MemoryTape tape = memory_tape(read.model, {.precision = Precision::bf16_pure, .batch = 10});

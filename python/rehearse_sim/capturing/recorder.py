@@ -23,6 +23,7 @@ DTYPES = {
 QUIET = {
     "empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "detach", "alias",
     "_unsafe_view", "lift_fresh", "lift", "_local_scalar_dense", "is_same_size",
+    "as_strided_", "squeeze_", "unsqueeze_", "transpose_", "t_",
 }  # fmt: skip
 # Gathered units end when they hold this share of all parameters, so that gradients of a network
 # without blocks are ready one after the other.

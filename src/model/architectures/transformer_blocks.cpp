@@ -36,7 +36,7 @@ Attention attention_of(const TransformerBuild& b, std::int64_t block) {
           .wide_softmax =
               t.wide_softmax || t.norm == NormKind::rms_norm || t.position == PositionKind::alibi,
           .biased = b.biased() && (!b.flash() || t.position == PositionKind::relative),
-          .fused = t.fused_qkv,
+          .fused = t.fused_qkv && !t.multihead,
           .partial = t.partial_rotation,
           .shared_table = t.shared_rotary};
 }
@@ -52,8 +52,10 @@ Activation append_qkv(TransformerBuild& b) {
     b.layers.name_outputs({"qkv"});
     b.layers.gather_heads(queries + 2 * t.kv_width());
   } else if (t.fused_qkv) {
+    if (t.multihead) b.layers.by_position();
     b.layers.linear({queries + 2 * t.kv_width()}, t.qkv_bias, Split::columns);
     b.layers.name_outputs({"qkv"});
+    if (t.multihead) b.layers.unpack_heads();
   } else {
     std::vector<std::int64_t> sides = {t.query_width(), t.kv_width(), t.kv_width()};
     std::vector<std::string> names = {"q", "k", "v"};

@@ -249,6 +249,8 @@ TransformerShape vit(const VitSize& size) {
           .feed_forward = size.feed_forward,
           .norm = NormKind::layer_norm,
           .position = PositionKind::learned,
+          .fused_qkv = true,
+          .multihead = true,
           .qkv_bias = true,
           .output_bias = true,
           .activation = ActivationKind::gelu,

@@ -231,19 +231,32 @@ bool pools(const std::string& name) {
   return name.find("pool") != std::string::npos || name.find("upsample") != std::string::npos;
 }
 
+/// The gradient of a part is copied into zeros of the whole.
+bool fills_zeros(const std::string& name) {
+  return name == "select_backward" || name == "slice_backward";
+}
+
+/// Reads beyond one of each operand: what a copy into zeros writes, and what a norm's kernel for the
+/// gradients of its scale and shift reads (aten/src/ATen/native/cuda/layer_norm_kernel.cu).
+Bytes read_again(const Kernel& kernel, double batch) {
+  const bool norm = kernel.name == "native_layer_norm_backward" && kernel.writes.size() > 1;
+  if (fills_zeros(kernel.name)) return kernel.reads[0].bytes(batch);
+  return norm ? kernel.reads[0].bytes(batch) + kernel.reads[1].bytes(batch) : Bytes(0);
+}
+
 /// PyTorch's kernels are vectorized where operands lie alike, of one type; else they make element
 /// by element (aten/src/ATen/native/cuda/CUDALoops.cuh).
 double one_by_one(const Kernel& kernel, double batch) {
-  if (kernel.writes.empty()) return 0;
+  if (kernel.writes.empty() || fills_zeros(kernel.name)) return 0;
   const Tensor& out = kernel.writes[0];
   const double written = out.elements(batch);
   for (const Tensor& read : kernel.reads) {
     const double elements = read.elements(batch);
     if (elements <= 1) continue;
     const bool broadcast = elements < written, widens = read.is_narrow() && out.is_wide();
-    if (broadcast || widens || read.strided) return written;
+    if (broadcast || widens || read.strided != out.strided) return written;
   }
-  return out.strided ? written : 0;
+  return 0;
 }
 
 OperatorKind kind_of(const std::string& name, bool rows) {
@@ -269,6 +282,7 @@ Work moving(const Kernel& kernel, double batch) {
         looks_up(name) ? std::min(one.elements(batch), written) : one.elements(batch);
     work.moved += elements * one.element();
   }
+  if (kernel.reads.size() > 1 || fills_zeros(kernel.name)) work.moved += read_again(kernel, batch);
   work.wide = !kernel.writes.empty() && kernel.writes[0].is_wide();
   work.known =
       work.by_row || pools(name) || work.kind == OperatorKind::embedding || is_pointwise_name(name);

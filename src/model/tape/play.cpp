@@ -258,6 +258,10 @@ Player::Value Player::run(const Layer& layer) {
       return {exchanged(r, input(layer), out(layer))};
     case LayerKind::select:
       return {slice(r, input(layer), out(layer))};
+    case LayerKind::by_position:
+      return {copy(r, lower(r, input(layer)))};
+    case LayerKind::unpack_heads:
+      return unpack_heads(layer);
   }
   throw InternalError("a layer that no tape is made of");
 }

@@ -43,6 +43,7 @@ class Player {
   AdapterOptions adapter_options(const Layer& layer, const Adapter& adapter,
                                  std::int64_t positions) const;
   Value rotate(const Layer& layer);
+  Value unpack_heads(const Layer& layer);
   Tensor swiglu(const Layer& layer);
   Tensor scaled(const Layer& layer);
   Tensor stochastic_depth(const Layer& layer);

@@ -117,6 +117,14 @@ Player::Value Player::heads(const Layer& layer) {
                {o.heads * o.head_width, o.kv_heads * o.head_width, o.kv_heads * o.head_width});
 }
 
+Player::Value Player::unpack_heads(const Layer& layer) {
+  if (recorder_.compiled()) return chunk(recorder_, input(layer), 3);
+  const Tensor whole = copy(recorder_, input(layer));
+  Value sides;
+  for (int side = 0; side < 3; ++side) sides.push_back(slice(recorder_, whole, whole.elements / 3));
+  return sides;
+}
+
 Player::Value Player::rotate_shared(const Layer& layer) {
   const Attention& o = layer.attention;
   Value sides = heads(layer);
@@ -341,9 +349,10 @@ Tensor Player::gate(const Layer& layer) {
 Tensor Player::class_token(const Layer& layer) {
   Recorder& r = recorder_;
   const Tensor token = parameter(r, {layer.unit, 0, layer.out.channels});
-  Tensor joined = r.take(out(layer), input(layer).type);
-  r.connect(joined, {token, input(layer)},
-            [patches = input(layer).elements](const Gradients& gradients) -> Gradients {
+  const Tensor tokens = to(r, input(layer), token.type);
+  Tensor joined = r.take(out(layer), token.type);
+  r.connect(joined, {token, tokens},
+            [patches = tokens.elements](const Gradients& gradients) -> Gradients {
               Gradients results = {gradients[0], gradients[0].detached()};
               results[0].broadcast = true;
               results[1].elements = patches;
