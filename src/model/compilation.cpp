@@ -29,7 +29,8 @@ Operator fused(const Operator& first, const Operator& second) {
   op.backward_elements += first.backward_elements - backward;
   op.parameter_elements += first.parameter_elements;
   op.wide = op.always_fp32 = false;
-  if (first.kind == OperatorKind::normalization) op.kind = first.kind;
+  if (first.kind == OperatorKind::normalization || second.kind == OperatorKind::cast)
+    op.kind = first.kind;
   return op;
 }
 

@@ -312,6 +312,19 @@ BOOST_AUTO_TEST_CASE(what_eager_modules_compose_takes_its_kernels) {
   check_close(cost_of(op, Precision::fp32, 2).backward, 2 * 5e6 * 4 / (0.8 * 1e12));
 }
 
+// A conversion that is part of a kernel does not make it free where nothing is converted.
+BOOST_AUTO_TEST_CASE(a_compiled_conversion_is_part_of_the_kernel_before_it) {
+  const Operator sum{.forward_elements = 3e6, .backward_elements = 3e6};
+  Model model = model_of(sum);
+  model.units[0].operators.push_back({.kind = OperatorKind::cast, .backward_elements = 1e6});
+  for (const Precision precision : {Precision::bf16_pure, Precision::bf16}) {
+    const UnitCost alone = cost_of(compiled(model_of(sum)), precision, 1);
+    const UnitCost both = cost_of(compiled(model), precision, 1);
+    BOOST_TEST(both.forward.value() == alone.forward.value());
+    BOOST_TEST(both.backward.value() == alone.backward.value());
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_compiled_norm_is_one_kernel) {
   Operator op{.kind = OperatorKind::normalization, .forward_elements = 2e6};
   op.eager_forward = {.kernels = 3, .moved = 3e6};
