@@ -4,63 +4,83 @@
 
 #include "base/data_folder.hpp"
 #include "base/error.hpp"
+#include "cluster/cluster_keys.hpp"
+#include "config/fields.hpp"
 
 namespace rehearse::inline cluster {
 namespace {
-
-constexpr int kMostChannels = 1024;
 
 std::shared_ptr<const Document> architectures() {
   return Document::load(platforms_path("architectures.yaml"));
 }
 
-template <class Kind>
-void read_rate(Map& map, const char* key, Kind& into) {
-  if (const auto given = map.optional(key)) into = given->as_bytes_per_second();
+Fields<NcclGeneration> generation_fields() {
+  using N = NcclGeneration;
+  return {silent("launch", &N::launch, "Before a collective's first step."),
+          silent("step", &N::step, "A step of LL inside a node."),
+          silent("ll", &N::ll, form::positive(), "Of NVLink, what LL reaches."),
+          silent("ll128", &N::ll128, form::positive(), "The same of LL128."),
+          silent("simple", &N::simple, form::positive(), "The same of Simple."),
+          silent("nvls", &N::nvls, form::positive(), "The same where the switch adds up."),
+          silent("all_to_all", &N::all_to_all, form::positive(), "The same of all_to_all.")};
 }
 
-void read_share(Map& map, const char* key, double& into) {
-  if (const auto given = map.optional(key)) into = given->as_positive_number();
+Fields<NcclBounds> bound_fields() {
+  using N = NcclBounds;
+  constexpr std::int64_t kMost = 1024;
+  return {silent("measured", &N::measured, "Whether there are open curves of it."),
+          silent("ll_cap", &N::ll_cap, "Most of LL between two nodes.", "NCCL"),
+          silent("ll_cap_beyond", &N::ll_cap_beyond, "The same of more nodes.", "NCCL"),
+          silent("link", &N::link, "One NVLink in one direction."),
+          silent("max_channels", &N::max_channels, form::integer(1, kMost),
+                 "Channels of a communicator.", "NCCL"),
+          silent("channels_between", &N::channels_between, form::integer(0, kMost),
+                 "Channels between nodes at least, where links allow.", "NCCL"),
+          silent("nvls_channels", &N::nvls_channels, form::integer(0, kMost),
+                 "Channels of NVLink SHARP; 0: its switch adds nothing up.", "NCCL"),
+          silent("nvls_tree_channels", &N::nvls_tree_channels, form::integer(0, kMost),
+                 "The same over nodes.", "NCCL")};
 }
 
-void read_time(Map& map, const char* key, Seconds& into) {
-  if (const auto given = map.optional(key)) into = given->as_seconds();
+std::vector<Key> nccl_lines() {
+  std::vector<Key> lines = keys_of(generation_fields(), ".");
+  std::ranges::move(keys_of(bound_fields(), "."), std::back_inserter(lines));
+  return lines_of({"nccl", "map", "-", "What NCCL does on it."}, lines);
 }
 
-void read_count(Map& map, const char* key, int& into, int low, int high = kMostChannels) {
-  if (const auto given = map.optional(key)) into = static_cast<int>(given->as_integer(low, high));
+void read_nccl(Map& map, GpuArchitecture& architecture) {
+  const std::optional<Value> value = map.optional("nccl");
+  if (!value) return;
+  Map nccl = value->as_map();
+  read_fields(nccl, generation_fields(), architecture.nccl);
+  read_fields(nccl, bound_fields(), architecture.bounds);
+  nccl.finish();
 }
 
-void read_flag(Map& map, const char* key, bool& into) {
-  if (const auto given = map.optional(key)) into = given->as_bool();
-}
-
-void read_nccl(const Value& value, GpuArchitecture& architecture) {
-  Map map = value.as_map();
-  NcclGeneration& times = architecture.nccl;
-  read_time(map, "launch", times.launch);
-  read_time(map, "step", times.step);
-  read_share(map, "ll", times.ll);
-  read_share(map, "ll128", times.ll128);
-  read_share(map, "simple", times.simple);
-  read_share(map, "nvls", times.nvls);
-  read_share(map, "all_to_all", times.all_to_all);
-  NcclBounds& bounds = architecture.bounds;
-  read_flag(map, "measured", bounds.measured);
-  read_rate(map, "ll_cap", bounds.ll_cap);
-  read_rate(map, "ll_cap_beyond", bounds.ll_cap_beyond);
-  read_rate(map, "link", bounds.link);
-  read_count(map, "max_channels", bounds.max_channels, 1);
-  read_count(map, "channels_between", bounds.channels_between, 0);
-  read_count(map, "nvls_channels", bounds.nvls_channels, 0);
-  read_count(map, "nvls_tree_channels", bounds.nvls_tree_channels, 0);
-  map.finish();
-}
-
-GpuLinks read_links(const Value& value) {
-  const std::string name = value.as_choice({"switch", "cube_mesh", "full_mesh"});
-  if (name == "switch") return GpuLinks::switched;
-  return name == "cube_mesh" ? GpuLinks::cube_mesh : GpuLinks::full_mesh;
+/// Its keys but `like`, which says what they are where they are missing.
+Fields<GpuArchitecture> architecture_fields() {
+  using A = GpuArchitecture;
+  return {
+      {{{"source", "text", "-", "Where the values are from."}},
+       [](Map& map, A&) {
+         if (const auto source = map.optional("source")) source->as_string();
+       }},
+      silent("links", &A::links,
+             form::choice<GpuLinks>({{"switch", GpuLinks::switched},
+                                     {"cube_mesh", GpuLinks::cube_mesh},
+                                     {"full_mesh", GpuLinks::full_mesh}}),
+             "How a node's GPUs are linked."),
+      {nccl_lines(), read_nccl},
+      silent("cublas_workspace", &A::cublas_workspace, "Of a handle of cuBLAS.", "PyTorch"),
+      silent("sdpa", &A::sdpa_is_cudnn, form::choice<bool>({{"cudnn", true}, {"flash2", false}}),
+             "What PyTorch's attention takes.", "PyTorch"),
+      silent("cudnn_attention_faster", &A::cudnn_attention_faster, "Than FlashAttention-2."),
+      silent("flash_attention_3", &A::flash_attention_3, "Whether it is written for this."),
+      silent("block_formats", &A::block_formats, "It multiplies MXFP8; with `fp4` NVFP4."),
+      silent("fp8_copies", &A::fp8_copies, form::integer(1, 2).in("at most 2"),
+             "Copies of an FP8 weight, by rows and by columns.", "TransformerEngine"),
+      silent("shares_hold_from", &A::shares_hold_from, form::positive(),
+             "Least width of a product that shares of square ones hold for.")};
 }
 
 GpuArchitecture named(Map& all, const std::string& name);
@@ -75,17 +95,7 @@ GpuArchitecture read_described(Map map, Map& all, std::size_t known) {
       like->fail("it stands behind what is like it", "name one that stands before it");
     read = named(all, chosen);
   }
-  if (const auto links = map.optional("links")) read.links = read_links(*links);
-  if (const auto nccl = map.optional("nccl")) read_nccl(*nccl, read);
-  if (const auto size = map.optional("cublas_workspace")) read.cublas_workspace = size->as_bytes();
-  if (const auto sdpa = map.optional("sdpa"))
-    read.sdpa_is_cudnn = sdpa->as_choice({"cudnn", "flash2"}) == "cudnn";
-  read_flag(map, "cudnn_attention_faster", read.cudnn_attention_faster);
-  read_flag(map, "flash_attention_3", read.flash_attention_3);
-  read_flag(map, "block_formats", read.block_formats);
-  read_count(map, "fp8_copies", read.fp8_copies, 1, 2);
-  read_share(map, "shares_hold_from", read.shares_hold_from);
-  if (const auto source = map.optional("source")) source->as_string();
+  read_fields(map, architecture_fields(), read);
   map.finish();
   return read;
 }
@@ -100,6 +110,15 @@ GpuArchitecture named(Map& all, const std::string& name) {
 }
 
 }  // namespace
+
+std::vector<Key> architecture_keys() {
+  std::vector<Key> keys = keys_of(architecture_fields());
+  for (Key& key : keys)
+    if (key.is_field) key.fallback = "(as like)";
+  keys.insert(keys.begin(), {"like", "a name of `list architectures`", "required",
+                             "Its values hold where a key is missing."});
+  return keys;
+}
 
 std::shared_ptr<const GpuArchitecture> read_gpu_architecture(const Value& value) {
   const auto document = architectures();

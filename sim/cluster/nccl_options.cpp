@@ -1,53 +1,39 @@
 #include "cluster/nccl_options.hpp"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
-#include <utility>
 
 #include "base/error.hpp"
+#include "cluster/cluster_keys.hpp"
+#include "config/fields.hpp"
 
 namespace rehearse::inline cluster {
 namespace {
 
-constexpr std::array kAlgorithms = {
-    std::pair{NcclAlgorithm::ring, "Ring"},       std::pair{NcclAlgorithm::tree, "Tree"},
-    std::pair{NcclAlgorithm::nvls, "NVLS"},       std::pair{NcclAlgorithm::nvls_tree, "NVLSTree"},
-    std::pair{NcclAlgorithm::collnet, "CollNet"}, std::pair{NcclAlgorithm::pat, "PAT"},
-    std::pair{NcclAlgorithm::direct, "direct"}};
-constexpr std::array kProtocols = {std::pair{NcclProtocol::ll, "LL"},
-                                   std::pair{NcclProtocol::ll128, "LL128"},
-                                   std::pair{NcclProtocol::simple, "Simple"}};
-
-template <typename Names>
-std::vector<std::string> words(const Names& names) {
-  std::vector<std::string> all;
-  for (const auto& [value, name] : names) all.emplace_back(name);
-  return all;
-}
-
-template <typename Names>
-auto named(const Names& names, const std::string& word) {
-  return std::ranges::find_if(names, [&](const auto& one) { return word == one.second; })->first;
-}
-
-template <typename Names>
-std::string name_of(const Names& names, auto wanted) {
-  const auto found =
-      std::ranges::find_if(names, [&](const auto& one) { return wanted == one.first; });
-  check(found != names.end(), "an algorithm or protocol without a name");
-  return found->second;
-}
+const Choices<NcclAlgorithm> kAlgorithms = {
+    {"Ring", NcclAlgorithm::ring},       {"Tree", NcclAlgorithm::tree},
+    {"NVLS", NcclAlgorithm::nvls},       {"NVLSTree", NcclAlgorithm::nvls_tree},
+    {"CollNet", NcclAlgorithm::collnet}, {"PAT", NcclAlgorithm::pat},
+    {"direct", NcclAlgorithm::direct}};
+const Choices<NcclProtocol> kProtocols = {
+    {"LL", NcclProtocol::ll}, {"LL128", NcclProtocol::ll128}, {"Simple", NcclProtocol::simple}};
 
 /// One name or a list of them.
-template <typename Names>
-auto read_names(const Value& value, const Names& names) {
-  std::vector<decltype(names[0].first)> read;
-  const std::vector<std::string> known = words(names);
-  if (!value.is_list()) return std::vector{named(names, value.as_choice(known))};
-  for (const Value& one : value.as_list()) read.push_back(named(names, one.as_choice(known)));
-  if (read.empty()) value.fail("expected at least one name; got an empty list", "remove it");
-  return std::vector<std::remove_const_t<decltype(named(names, ""))>>(read.begin(), read.end());
+template <class Enum>
+Form<std::vector<Enum>> one_or_more(const Choices<Enum>& choices) {
+  const Form<Enum> one = form::choice(choices);
+  const Form<std::vector<Enum>> several = form::list(one);
+  return {one.type + " or " + several.type,
+          [one, several](const Value& value) {
+            if (!value.is_list()) return std::vector{one.read(value)};
+            const std::vector<Enum> read = several.read(value);
+            if (read.empty())
+              value.fail("expected at least one name; got an empty list", "remove it");
+            return read;
+          },
+          {},
+          {},
+          false};
 }
 
 NcclVersion read_version(const Value& value) {
@@ -64,6 +50,17 @@ NcclVersion read_version(const Value& value) {
   return version;
 }
 
+Fields<NcclOptions> nccl_fields() {
+  using N = NcclOptions;
+  return {
+      field("version", &N::version, Form<NcclVersion>{"text", read_version},
+            "As NCCL prints it; none: a recent one."),
+      silent("algorithms", &N::algorithms, one_or_more(kAlgorithms),
+             "NCCL_ALGO: what it may choose from."),
+      silent("protocols", &N::protocols, one_or_more(kProtocols), "NCCL_PROTO, likewise."),
+      silent("sharp", &N::sharp, "Switches between nodes add up (CollNet).").otherwise("(false)")};
+}
+
 }  // namespace
 
 std::string to_string(NcclAlgorithm algorithm) { return name_of(kAlgorithms, algorithm); }
@@ -77,17 +74,8 @@ bool NcclOptions::allows(NcclProtocol protocol) const {
   return protocols.empty() || std::ranges::count(protocols, protocol) > 0;
 }
 
-NcclOptions read_nccl_options(const Value& value) {
-  Map map = value.as_map();
-  NcclOptions options;
-  if (const auto version = map.optional("version")) options.version = read_version(*version);
-  if (const auto names = map.optional("algorithms"))
-    options.algorithms = read_names(*names, kAlgorithms);
-  if (const auto names = map.optional("protocols"))
-    options.protocols = read_names(*names, kProtocols);
-  if (const auto sharp = map.optional("sharp")) options.sharp = sharp->as_bool();
-  map.finish();
-  return options;
-}
+std::vector<Key> nccl_keys() { return keys_of(nccl_fields()); }
+
+NcclOptions read_nccl_options(const Value& value) { return read_fields(value, nccl_fields()); }
 
 }  // namespace rehearse::inline cluster

@@ -2,7 +2,9 @@
 
 #include <numeric>
 
+#include "cluster/cluster_keys.hpp"
 #include "cluster/parts.hpp"
+#include "config/fields.hpp"
 
 namespace rehearse::inline cluster {
 namespace {
@@ -67,92 +69,95 @@ void check_switches(const Value& where, const FatTree& tree) {
     where.fail(fmt::format("the tree has more than {} switches", kMostSwitches));
 }
 
+/// What is said of a fabric's cables, beside `own` keys.
 template <class Fabric>
-void read_cables(Map& map, Fabric& fabric) {
-  fabric.bandwidth = map.require("bandwidth").as_bytes_per_second();
-  fabric.latency = map.seconds_or("latency", kCableLatency);
-  if (const auto burst = map.optional("burst")) fabric.burst = burst->as_bytes();
+Fields<Fabric> with_cables(Fields<Fabric> own) {
+  own.push_back(required("bandwidth", &Fabric::bandwidth, "Rate of a cable per direction."));
+  own.push_back({{{"latency", "time", format(kCableLatency), "Latency of a cable and its switch."}},
+                 [](Map& map, Fabric& fabric) {
+                   fabric.latency = map.seconds_or("latency", kCableLatency);
+                 }});
+  own.push_back(field("burst", &Fabric::burst, "Bytes that an idle cable lets pass at once.")
+                    .otherwise("(nic_burst)"));
+  return own;
+}
+
+Form<std::vector<int>> counts(std::int64_t high) {
+  return {"list of integer >= 1", [high](const Value& value) { return read_counts(value, high); }};
+}
+
+Fields<FatTree> fat_tree_fields() {
+  using F = FatTree;
+  return {required("down", &F::down, counts(kMostNodes), "Children of a switch, by level."),
+          required("up", &F::up, counts(kMostLinks), "Parents, by level."),
+          required("links", &F::links, counts(kMostLinks), "Cables to each parent.")};
 }
 
 FatTree read_fat_tree(const Value& value, std::size_t nodes) {
-  Map map = value.as_map();
-  FatTree tree;
-  const Value down = map.require("down");
-  const Value up = map.require("up");
-  const Value links = map.require("links");
-  tree.down = read_counts(down, kMostNodes);
-  tree.up = read_counts(up, kMostLinks);
-  tree.links = read_counts(links, kMostLinks);
-  read_cables(map, tree);
-  map.finish();
-  check_levels(up, tree.up, tree.down.size());
-  check_levels(links, tree.links, tree.down.size());
-  check_nodes(down, tree.down, nodes);
-  check_switches(up, tree);
-  return tree;
+  return read_fields(value, with_cables(fat_tree_fields()), [nodes](Map& map, FatTree& tree) {
+    check_levels(map.require("up"), tree.up, tree.down.size());
+    check_levels(map.require("links"), tree.links, tree.down.size());
+    check_nodes(map.require("down"), tree.down, nodes);
+    check_switches(map.require("up"), tree);
+  });
+}
+
+Fields<Torus> torus_fields() {
+  return {required("dimensions", &Torus::dimensions, counts(kMostNodes),
+                   "Nodes along each dimension.")};
 }
 
 Torus read_torus(const Value& value, std::size_t nodes) {
-  Map map = value.as_map();
-  Torus torus;
-  const Value dimensions = map.require("dimensions");
-  torus.dimensions = read_counts(dimensions, kMostNodes);
-  read_cables(map, torus);
-  map.finish();
-  check_nodes(dimensions, torus.dimensions, nodes);
-  return torus;
+  return read_fields(value, with_cables(torus_fields()), [nodes](Map& map, Torus& torus) {
+    check_nodes(map.require("dimensions"), torus.dimensions, nodes);
+  });
+}
+
+Fields<Dragonfly> dragonfly_fields() {
+  using D = Dragonfly;
+  static const Form<std::int64_t> kCount = form::integer(1, kMostNodes);
+  static const Form<std::int64_t> kLinks = form::integer(1, kMostLinks);
+  return {required("groups", &D::groups, kCount, "Groups."),
+          required("chassis", &D::chassis, kCount, "Chassis of a group."),
+          required("routers", &D::routers, kCount, "Routers of a chassis."),
+          required("nodes_per_router", &D::nodes_per_router, kCount, "Nodes at a router."),
+          field("group_links", &D::group_links, kLinks, "Cables between two groups."),
+          field("chassis_links", &D::chassis_links, kLinks, "Cables between two chassis."),
+          field("router_links", &D::router_links, kLinks, "Cables between two routers.")};
 }
 
 Dragonfly read_dragonfly(const Value& value, std::size_t nodes) {
-  Map map = value.as_map();
-  const auto count = [&map](const char* key) {
-    return static_cast<int>(map.require(key).as_integer(1, kMostNodes));
-  };
-  const auto links = [&map](const char* key) {
-    return static_cast<int>(map.integer_or(key, 1, 1, kMostLinks));
-  };
-  Dragonfly fly{.groups = count("groups"),
-                .chassis = count("chassis"),
-                .routers = count("routers"),
-                .nodes_per_router = count("nodes_per_router"),
-                .group_links = links("group_links"),
-                .chassis_links = links("chassis_links"),
-                .router_links = links("router_links"),
-                .bandwidth = {},
-                .latency = {}};
-  read_cables(map, fly);
-  map.finish();
-  check_nodes(value, {fly.groups, fly.chassis, fly.routers, fly.nodes_per_router}, nodes);
-  if (fly.groups > fly.routers) {
-    map.at_key("groups").fail(
-        fmt::format("{} groups need as many routers in a chassis, which has {}", fly.groups,
-                    fly.routers),
-        "a group hangs on one router of the first chassis of every other group: raise routers");
-  }
-  return fly;
+  return read_fields(value, with_cables(dragonfly_fields()), [nodes](Map& map, Dragonfly& fly) {
+    check_nodes(map.where(), {fly.groups, fly.chassis, fly.routers, fly.nodes_per_router}, nodes);
+    if (fly.groups > fly.routers)
+      map.at_key("groups").fail(
+          fmt::format("{} groups need as many routers in a chassis, which has {}", fly.groups,
+                      fly.routers),
+          "a group hangs on one router of the first chassis of every other group: raise "
+          "routers");
+  });
 }
 
-Rail read_rail(const Value& value) {
-  Map map = value.as_map();
-  Rail rail;
-  rail.nodes = static_cast<int>(map.require("nodes").as_integer(1, kMostNodes));
-  rail.uplinks = static_cast<int>(map.require("uplinks").as_integer(1, kMostSwitches));
-  read_cables(map, rail);
-  map.finish();
-  return rail;
+Fields<Rail> rail_fields() {
+  return {required("nodes", &Rail::nodes, form::integer(1, kMostNodes),
+                   "Nodes that share their switches."),
+          required("uplinks", &Rail::uplinks, form::integer(1, kMostSwitches),
+                   "Cables of a switch to spines.")};
+}
+
+Fields<Sites> sites_fields() {
+  return {required("nodes", &Sites::nodes, form::integer(1, kMostNodes), "Nodes of a site."),
+          required("bandwidth", &Sites::bandwidth, "Of a site's link, each way."),
+          required("latency", &Sites::latency, "One way between two sites.")};
 }
 
 Sites read_sites(const Value& value, std::size_t nodes) {
-  Map map = value.as_map();
-  const Value each = map.require("nodes");
-  const Sites sites{.nodes = static_cast<int>(each.as_integer(1, kMostNodes)),
-                    .bandwidth = map.require("bandwidth").as_bytes_per_second(),
-                    .latency = map.require("latency").as_seconds()};
-  map.finish();
-  if (nodes % static_cast<std::size_t>(sites.nodes) != 0)
-    each.fail(fmt::format("{} nodes do not divide into sites of {}", nodes, sites.nodes),
-              fmt::format("choose a divisor of {}, or another number of nodes", nodes));
-  return sites;
+  return read_fields(value, sites_fields(), [nodes](Map& map, Sites& sites) {
+    if (nodes % static_cast<std::size_t>(sites.nodes) != 0)
+      map.require("nodes").fail(
+          fmt::format("{} nodes do not divide into sites of {}", nodes, sites.nodes),
+          fmt::format("choose a divisor of {}, or another number of nodes", nodes));
+  });
 }
 
 struct NodesOf {
@@ -173,6 +178,21 @@ struct NodesOf {
 
 }  // namespace
 
+std::vector<Key> fabric_keys() {
+  std::vector<Key> keys = {{"star", "map", "-", "One switch that blocks nobody."}};
+  const auto add = [&](const char* name, const char* meaning, const auto& fields) {
+    std::ranges::move(lines_of({name, "map", "-", meaning, "", true}, keys_of(fields, ".")),
+                      std::back_inserter(keys));
+  };
+  add("fat_tree", "Fat tree.", fat_tree_fields());
+  add("torus", "Torus.", torus_fields());
+  add("dragonfly", "Dragonfly as in Cray's Cascade.", dragonfly_fields());
+  add("rail", "A switch for the like NICs of some nodes, and spines above.", rail_fields());
+  add("sites", "A non-blocking switch for some nodes, and one link to the others.", sites_fields());
+  std::ranges::move(keys_of(with_cables(Fields<Rail>()), "NAME."), std::back_inserter(keys));
+  return keys;
+}
+
 Fabric read_fabric(const Value& value, std::size_t nodes) {
   Map map = value.as_map();
   const std::optional<Value> star = map.optional("star");
@@ -190,7 +210,7 @@ Fabric read_fabric(const Value& value, std::size_t nodes) {
   if (fat_tree) return read_fat_tree(*fat_tree, nodes);
   if (dragonfly) return read_dragonfly(*dragonfly, nodes);
   if (torus) return read_torus(*torus, nodes);
-  if (rail) return read_rail(*rail);
+  if (rail) return read_fields(*rail, with_cables(rail_fields()));
   if (sites) return read_sites(*sites, nodes);
   if (star) star->as_map().finish();
   return Star{};

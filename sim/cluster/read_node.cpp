@@ -4,7 +4,9 @@
 #include <cmath>
 #include <initializer_list>
 
+#include "cluster/cluster_keys.hpp"
 #include "cluster/parts.hpp"
+#include "config/fields.hpp"
 #include "kernels/kernel_curves.hpp"
 
 namespace rehearse::inline cluster {
@@ -17,11 +19,6 @@ constexpr BytesPerSecond kHostBandwidth{100e9};
 constexpr int kMostGpus = 1024;
 constexpr int kMostNics = 128;
 constexpr int kMostCores = 100'000;
-
-FlopsPerSecond rate(Map& map, const std::string& format) {
-  const std::optional<Value> value = map.optional(format);
-  return value ? value->as_flops_per_second() : FlopsPerSecond(0);
-}
 
 /// Fails at the first of `keys` that is given.
 void refuse(Map& map, std::initializer_list<const char*> keys, const std::string& message,
@@ -125,11 +122,7 @@ void read_network_side(Map& map, Node& node, bool needs_network) {
 
 }  // namespace
 
-Bytes read_memory(const Value& value) {
-  const Bytes size = value.as_bytes();
-  if (size <= Bytes(0)) value.fail("expected a size above zero; got " + value.shown());
-  return size;
-}
+Bytes read_memory(const Value& value) { return form::size_above_0().read(value); }
 
 int read_cores(const Value& value) { return static_cast<int>(value.as_integer(1, kMostCores)); }
 
@@ -159,6 +152,8 @@ void read_price(const Value& value, Node& node) {
   }
   map.finish();
 }
+
+namespace {
 
 /// A card's clocks under lasting load over a relative's of its architecture, by the board power for
 /// each FLOP/s of the peak. Theory has exponents from 1/3 (voltage follows the clock) to 1 (voltage
@@ -201,35 +196,63 @@ void sustain(const Value& share, Gpu& gpu) {
   gpu.curves = std::move(curves);
 }
 
+void read_kernels(const Value& kernels, Gpu& gpu) {
+  gpu.kernels = read_kernel_shares(kernels);
+  if (!kernels.is_scalar()) return;
+  gpu.curves = known_curves(gpu.kernels->relative);
+  carry_power(gpu);
+}
+
+/// A key with a reader of its own.
+Field<Gpu> gpu_key(const Key& key, void (*read)(const Value&, Gpu&)) {
+  return {{key}, [name = key.name, read](Map& map, Gpu& gpu) {
+            if (const auto value = map.optional(name)) read(*value, gpu);
+          }};
+}
+
+Fields<Gpu> gpu_fields() {
+  using G = Gpu;
+  return {
+      silent("name", &G::name, "Its name in reports.").otherwise("custom"),
+      required("fp32", &G::fp32, "Peak of fp32."),
+      silent("tf32", &G::tf32, "Peak of tf32 without sparsity.").otherwise("(fp32)"),
+      silent("fp16", &G::fp16, "Peak of fp16 without sparsity.").otherwise("(fp32)"),
+      gpu_key({"architecture", "a name of `list architectures` or map", "other",
+               "Its generation, which NCCL and other libraries go by."},
+              [](const Value& value, G& gpu) { gpu.architecture = read_gpu_architecture(value); }),
+      silent("bf16", &G::bf16, "Peak of bf16 without sparsity.").otherwise("(fp32)"),
+      silent("fp8", &G::fp8, "Peak of FP8 without sparsity; none: it has no such units."),
+      silent("fp4", &G::fp4, "The same of FP4."),
+      required("memory", &G::memory, form::size_above_0(), "Memory."),
+      required("memory_bandwidth", &G::memory_bandwidth, "Rate of the memory."),
+      silent("nvlink", &G::nvlink, "What its NVLinks carry in one direction."),
+      field("tdp", &G::tdp, Form<Watts>{"text (W, kW)", read_watts}, "Board power."),
+      silent("source", &G::source, "Where the figures come from.").otherwise("given"),
+      gpu_key(
+          {"profiles", "text (folder)", "(platforms/profiles/compute/NAME)",
+           "Compute profiles of this GPU."},
+          [](const Value& value, G& gpu) { gpu.profiles = read_compute_profiles_folder(value); }),
+      gpu_key({"kernels", "a name of `list gpus` or map", "(general shares)",
+               "What kernels reach of the peaks; a name: as of that GPU."},
+              read_kernels),
+      silent("sms", &G::sms, form::integer(1, 10000),
+             "Multiprocessors, where a relative's kernels are taken."),
+      gpu_key({"sustained", "number > 0", "(by board power, of the relative's)",
+               "Share of a relative's products that lasting load leaves."},
+              sustain)};
+}
+
+}  // namespace
+
+std::vector<Key> gpu_keys() { return keys_of(gpu_fields()); }
+
 Gpu read_gpu(const Value& value) {
   if (value.is_scalar()) return known_gpu(value.as_choice(gpu_names()));
   Map map = value.as_map();
   Gpu gpu;
-  const std::optional<Value> name = map.optional("name");
-  gpu.name = name ? name->as_string() : "custom";
-  gpu.fp32 = map.require("fp32").as_flops_per_second();
-  gpu.tf32 = rate(map, "tf32");
-  gpu.fp16 = rate(map, "fp16");
-  gpu.bf16 = rate(map, "bf16");
-  gpu.fp8 = rate(map, "fp8");
-  gpu.fp4 = rate(map, "fp4");
-  gpu.memory = read_memory(map.require("memory"));
-  gpu.memory_bandwidth = map.require("memory_bandwidth").as_bytes_per_second();
-  if (const auto nvlink = map.optional("nvlink")) gpu.nvlink = nvlink->as_bytes_per_second();
-  const std::optional<Value> source = map.optional("source");
-  gpu.source = source ? source->as_string() : "given";
-  if (const std::optional<Value> tdp = map.optional("tdp")) gpu.tdp = read_watts(*tdp);
-  if (const auto architecture = map.optional("architecture"))
-    gpu.architecture = read_gpu_architecture(*architecture);
-  const std::optional<Value> profiles = map.optional("profiles");
-  if (profiles) gpu.profiles = read_compute_profiles_folder(*profiles);
-  if (const auto kernels = map.optional("kernels")) {
-    gpu.kernels = read_kernel_shares(*kernels);
-    if (kernels->is_scalar()) gpu.curves = known_curves(gpu.kernels->relative);
-    if (kernels->is_scalar()) carry_power(gpu);
-  }
-  if (const auto share = map.optional("sustained")) sustain(*share, gpu);
-  if (const auto sms = map.optional("sms")) gpu.sms = static_cast<int>(sms->as_integer(1, 10000));
+  gpu.name = "custom";
+  gpu.source = "given";
+  read_fields(map, gpu_fields(), gpu);
   map.finish();
   return gpu;
 }

@@ -45,7 +45,7 @@ struct FailureOptions {
   std::optional<Seconds> mtbf_per_node{};            ///< nothing: nodes do not fail
   std::optional<Seconds> mean_time_to_preemption{};  ///< of a spot node; nothing: never
   double weibull_shape = 1;  ///< of the times between failures; 1: exponential
-  Seconds detect{}, restart{};
+  Seconds detect{120}, restart{300};
   OnFailure on_failure = OnFailure::restart;
   int spares = 0;
   Seconds repair{};  ///< until a failed node can be used again

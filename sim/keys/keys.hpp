@@ -4,16 +4,9 @@
 #include <string_view>
 #include <vector>
 
-namespace rehearse::inline keys {
+#include "config/key.hpp"
 
-/// One key of a file. tests/keys holds type and default against what the reader does.
-struct Key {
-  std::string_view name;      ///< below its section; `[]` stands for each item, NAME for any name
-  std::string_view type;      ///< alternatives with " or "; the unit of a number in parentheses
-  std::string_view fallback;  ///< "required", "-" (nothing), the default, or words in parentheses
-  std::string_view meaning;
-  std::string_view source = "";  ///< who defined it; empty: as its section says
-};
+namespace rehearse::inline keys {
 
 /// Keys that stand together, read by the same code.
 struct KeySection {
@@ -27,7 +20,7 @@ struct KeySection {
 /// Every key of every file that the program reads, in the order of the reference.
 const std::vector<KeySection>& key_sections();
 
-// Its parts. A new key is one more line in one of them.
+// Its parts. A new key is one more line in one of them, or an entry in its reader's field list.
 std::vector<KeySection> scenario_keys();
 std::vector<KeySection> transformer_keys();
 std::vector<KeySection> strategy_keys();

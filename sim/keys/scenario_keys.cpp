@@ -1,4 +1,5 @@
 #include "keys/keys.hpp"
+#include "scenario/section_keys.hpp"
 
 namespace rehearse::inline keys {
 
@@ -162,21 +163,7 @@ std::vector<KeySection> scenario_keys() {
         {"source", "text", "-", "Where this can be read."}}},
 
       {"memory.", "Memory", "PyTorch, PYTORCH_CUDA_ALLOC_CONF", "sim/scenario/memory_section.cpp",
-       {{"device", "cuda | cpu", "(cpu with a profile of a CPU, else cuda)",
-         "Whose kernels and allocator are played.", "Rehearse"},
-        {"cuda_context", "size", "500MiB",
-         "What the context and libraries take besides: 1.3 GiB before CUDA 11.7.", "nvidia-smi"},
-        {"allocator", "map", "-", "Options of the caching allocator."},
-        {"allocator.max_split_size_mb", "integer >= 21 (MiB)", "-",
-         "Larger blocks are not split."},
-        {"allocator.expandable_segments", "true or false", "false",
-         "Segments that grow instead of new ones."},
-        {"allocator.roundup_power2_divisions", "integer >= 0", "0",
-         "Steps between powers of two that sizes are rounded to; 0: none."},
-        {"allocator.memory_fraction", "number (0.001 to 1)", "-",
-         "Share of the GPU's memory that the process may take."},
-        {"allocator.garbage_collection_threshold", "number (0.001 to 1)", "-",
-         "Share of that, above which idle blocks are given back."}}},
+       memory_keys()},
 
       {"jobs.", "Several jobs", "Rehearse", "sim/scenario/jobs_section.cpp",
        {{"nodes", "list of integer >= 0", "required",

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
+#include "config/fields.hpp"
 #include "config/mistakes.hpp"
+#include "scenario/section_keys.hpp"
 #include "scenario/sections.hpp"
 #include "strategy/named_options.hpp"
 
@@ -10,34 +12,27 @@ namespace {
 constexpr std::int64_t kMostTrainings = 100'000;
 constexpr std::int64_t kMostSpares = 1'000'000;
 
-Seconds positive_time(const Value& value) {
-  const Seconds time = value.as_seconds();
-  if (time <= Seconds(0)) value.fail("expected a time above 0; got \"" + value.shown() + "\"");
-  return time;
-}
-
-std::optional<Seconds> positive_time_if(Map& map, const std::string& key) {
-  const std::optional<Value> value = map.optional(key);
-  return value ? std::optional(positive_time(*value)) : std::nullopt;
-}
-
 // --- energy
 
+Fields<EnergyOptions> energy_fields() {
+  using E = EnergyOptions;
+  return {
+      field("compute", &E::compute, form::within(0, 1), "Share of a GPU's TDP while it computes."),
+      field("communication", &E::communication, form::within(0, 1),
+            "The same in exposed communication."),
+      field("idle", &E::idle, form::within(0, 1), "The same while it waits."),
+      field("host", &E::host, Form<Watts>{"text (W, kW)", read_watts},
+            "Power of a node beside its GPUs.")
+          .otherwise("(from the GPUs)"),
+      field("pue", &E::pue, form::within(1, 10),
+            "Power of the building over that of its machines."),
+      field("grid_gco2_per_kwh", &E::grid_gco2_per_kwh, form::not_negative().in("g/kWh"),
+            "CO2 of the grid."),
+      field("usd_per_kwh", &E::usd_per_kwh, form::not_negative().in("USD"), "Price of energy.")};
+}
+
 EnergyOptions read_energy(const Value& value, const Cluster& cluster) {
-  Map map = value.as_map();
-  EnergyOptions energy;
-  energy.compute = number_within(map, "compute", energy.compute, 0, 1);
-  energy.communication = number_within(map, "communication", energy.communication, 0, 1);
-  energy.idle = number_within(map, "idle", energy.idle, 0, 1);
-  if (const std::optional<Value> host = map.optional("host")) energy.host = read_watts(*host);
-  energy.pue = number_within(map, "pue", energy.pue, 1, 10);
-  if (const std::optional<Value> grid = map.optional("grid_gco2_per_kwh")) {
-    energy.grid_gco2_per_kwh = grid->as_non_negative_number();
-  }
-  if (const std::optional<Value> price = map.optional("usd_per_kwh")) {
-    energy.usd_per_kwh = price->as_non_negative_number();
-  }
-  map.finish();
+  const EnergyOptions energy = read_fields(value, energy_fields());
   for (const NodeGroup& group : cluster.groups) {
     if (group.node.gpus == 0 || group.node.gpu.tdp) continue;
     value.fail(fmt::format("what the GPU {} draws is not known", group.node.gpu.name),
@@ -56,55 +51,79 @@ double read_shape(Map& failures) {
     return 1;
   }
   NamedOptions named = read_named_options(*value, {"weibull"}, "a distribution");
-  named.options.require("shape");
-  const double shape = number_within(named.options, "shape", 1, 0.2, 10);
+  const double shape = form::within(0.2, 10).read(named.options.require("shape"));
   named.options.finish();
   return shape;
 }
 
-CheckpointOptions read_checkpoint(const Value& value) {
-  Map map = value.as_map();
-  CheckpointOptions checkpoint;
-  const std::optional<Value> interval = map.optional("interval");
-  if (!interval) map.string_or("interval", "auto");
-  if (interval && (!interval->is_scalar() || interval->as_string() != "auto")) {
-    checkpoint.interval = positive_time(*interval);
-  }
-  if (const auto write = map.optional("write")) checkpoint.write = write->as_seconds();
-  if (const auto read = map.optional("read")) checkpoint.read = read->as_seconds();
-  if (const auto rate = map.optional("storage")) checkpoint.storage = rate->as_bytes_per_second();
-  if (const auto rate = map.optional("storage_per_node")) {
-    checkpoint.storage_per_node = rate->as_bytes_per_second();
-  }
-  checkpoint.asynchronous = map.bool_or("asynchronous", false);
-  map.finish();
+/// `auto` is nothing: the best.
+std::optional<Seconds> read_interval(const Value& value) {
+  if (value.is_scalar() && value.as_string() == "auto") return std::nullopt;
+  return form::time_above_0().read(value);
+}
+
+Fields<CheckpointOptions> checkpoint_fields() {
+  using C = CheckpointOptions;
+  return {{{{"interval", "text (auto) or time", "auto", "Time between two checkpoints."}},
+           [](Map& map, C& checkpoint) {
+             if (const auto interval = map.optional("interval"))
+               checkpoint.interval = read_interval(*interval);
+             else
+               map.string_or("interval", "auto");
+           }},
+          field("write", &C::write, "To write one.").otherwise("(from `storage`)"),
+          field("read", &C::read, "To read one.").otherwise("(from `storage`)"),
+          field("storage", &C::storage, "Rate of the storage as a whole."),
+          field("storage_per_node", &C::storage_per_node, "Rate that one node reaches."),
+          field("asynchronous", &C::asynchronous, "Training goes on meanwhile.")};
+}
+
+void check_checkpoint(Map& map, CheckpointOptions& checkpoint) {
   const bool rated = checkpoint.storage || checkpoint.storage_per_node;
   if (rated && checkpoint.write && checkpoint.read) {
     map.at_key(checkpoint.storage ? "storage" : "storage_per_node")
         .fail("`write` and `read` say already how long a checkpoint takes", "remove it");
   }
   if (!rated && !checkpoint.write) {
-    value.fail("how long does it take to write a checkpoint?",
-               "give `write: 30s`, or the storage's rate, `storage: 25GBps`");
+    map.where().fail("how long does it take to write a checkpoint?",
+                     "give `write: 30s`, or the storage's rate, `storage: 25GBps`");
   }
-  return checkpoint;
+}
+
+Fields<FailureOptions> failure_fields() {
+  using F = FailureOptions;
+  return {
+      field("mtbf_per_node", &F::mtbf_per_node, form::time_above_0(),
+            "Mean time between failures of one node."),
+      field("mean_time_to_preemption", &F::mean_time_to_preemption, form::time_above_0(),
+            "Until a spot node is taken away, in the mean."),
+      {{{"distribution", "exponential or map", "exponential", "Of the times between failures."},
+        {"distribution.weibull", "map", "-", "Weibull."},
+        {"distribution.weibull.shape", "number (0.2 to 10)", "required", "Its shape."}},
+       [](Map& map, F& failures) { failures.weibull_shape = read_shape(map); }},
+      field("detect", &F::detect, "Until a failure is noticed."),
+      field("restart", &F::restart, "To start the job again."),
+      field("on_failure", &F::on_failure,
+            form::choice<OnFailure>({{"restart", OnFailure::restart},
+                                     {"spare", OnFailure::spare},
+                                     {"continue_with_fewer", OnFailure::continue_with_fewer}}),
+            "What is done."),
+      silent("spares", &F::spares, form::integer(1, kMostSpares).in("nodes"), "Nodes in reserve."),
+      silent("repair", &F::repair, form::time_above_0(), "Until a failed node is back."),
+      required("checkpoint", &F::checkpoint, form::map(checkpoint_fields(), check_checkpoint),
+               "How state is saved."),
+      field("trainings", &F::trainings, form::integer(10, kMostTrainings),
+            "Trainings that are played.")};
 }
 
 /// Spares and repairs may be told of a job that has no use for them: studies vary what it does.
-void read_replacement(Map& map, FailureOptions& failures, const Cluster& cluster) {
-  const std::optional<Value> repair = map.optional("repair");
-  const std::optional<Value> spares = map.optional("spares");
-  if (repair) failures.repair = positive_time(*repair);
-  const auto count = spares ? static_cast<int>(spares->as_integer(1, kMostSpares)) : 0;
-  const std::string name =
-      map.choice_or("on_failure", "restart", {"restart", "spare", "continue_with_fewer"});
-  if (name == "restart") return;
-  map.require("repair");
-  failures.on_failure = name == "spare" ? OnFailure::spare : OnFailure::continue_with_fewer;
-  if (failures.on_failure == OnFailure::spare) {
+void check_replacement(Map& map, FailureOptions& failures, const Cluster& cluster) {
+  if (failures.on_failure != OnFailure::restart) map.require("repair");
+  if (failures.on_failure == OnFailure::spare)
     map.require("spares");
-    failures.spares = count;
-  } else if (cluster.node_count() < 2) {
+  else
+    failures.spares = 0;
+  if (failures.on_failure == OnFailure::continue_with_fewer && cluster.node_count() < 2) {
     map.require("on_failure")
         .fail("without its only node nothing goes on", "use restart, or spare with `spares: 1`");
   }
@@ -112,63 +131,71 @@ void read_replacement(Map& map, FailureOptions& failures, const Cluster& cluster
 
 FailureOptions read_failures(const Value& value, const Cluster& cluster) {
   Map map = value.as_map();
-  FailureOptions failures;
-  failures.mtbf_per_node = positive_time_if(map, "mtbf_per_node");
-  failures.mean_time_to_preemption = positive_time_if(map, "mean_time_to_preemption");
-  if (!failures.mtbf_per_node && !failures.mean_time_to_preemption) {
+  if (!map.has("mtbf_per_node") && !map.has("mean_time_to_preemption")) {
     value.mistake("how often does a node fail?",
                   "give `mtbf_per_node: 8000h`, or of spot nodes `mean_time_to_preemption: 20h`");
   }
-  failures.weibull_shape = read_shape(map);
-  failures.detect = map.seconds_or("detect", Seconds(120));
-  failures.restart = map.seconds_or("restart", Seconds(300));
-  read_replacement(map, failures, cluster);
   if (!map.has("checkpoint") && nearest("checkpoint", map.keys()).empty())
     value.mistake("the key \"checkpoint\" is missing",
                   "add `checkpoint: {write: 30s}`, or the storage's rate, `{storage: 25GBps}`");
-  failures.checkpoint = read_checkpoint(map.require("checkpoint"));
-  failures.trainings = map.integer_or("trainings", failures.trainings, 10, kMostTrainings);
+  FailureOptions failures = read_fields(map, failure_fields());
+  check_replacement(map, failures, cluster);
   map.finish();
   return failures;
 }
 
 // --- start
 
-Arrivals read_arrivals(const Value& value, const Cluster& cluster) {
+Arrivals read_arrivals(const Value& value) {
   Arrivals arrivals;
   if (value.is_list()) {
     for (const Value& time : value.as_list()) arrivals.at.push_back(time.as_seconds());
-    const int nodes = nodes_with_gpus(cluster);
-    if (arrivals.at.size() != static_cast<std::size_t>(nodes)) {
-      value.fail(fmt::format("{} arrivals for {} node{} with GPUs", arrivals.at.size(), nodes,
-                             nodes == 1 ? "" : "s"));
-    }
     return arrivals;
   }
   NamedOptions named =
       read_named_options(value, {"exponential", "uniform"}, "a distribution or a list of times");
   const bool exponential = named.name == "exponential";
   arrivals.kind = exponential ? Arrivals::Kind::exponential : Arrivals::Kind::uniform;
-  arrivals.time = positive_time(named.options.require(exponential ? "mean" : "latest"));
+  arrivals.time = form::time_above_0().read(named.options.require(exponential ? "mean" : "latest"));
   named.options.finish();
   return arrivals;
 }
 
+Fields<StartOptions> start_fields() {
+  using S = StartOptions;
+  return {field("mode", &S::elastic, form::choice<bool>({{"gang", false}, {"elastic", true}}),
+                "`elastic`: a server begins with who is there."),
+          required("arrivals", &S::arrivals,
+                   Form<Arrivals>{"map or list of time",
+                                  read_arrivals,
+                                  {},
+                                  {{".exponential", "map", "-", "Exponential times."},
+                                   {".exponential.mean", "time", "required", "Their mean."},
+                                   {".uniform", "map", "-", "Uniform times."},
+                                   {".uniform.latest", "time", "required", "The latest."}}},
+                   "When nodes come.")};
+}
+
 StartOptions read_start(const Value& value, const Scenario& scenario) {
   Map map = value.as_map();
-  StartOptions start;
-  start.elastic = map.choice_or("mode", "gang", {"gang", "elastic"}) == "elastic";
+  if (!map.has("arrivals") && nearest("arrivals", map.keys()).empty())
+    value.mistake("the key \"arrivals\" is missing",
+                  "add `arrivals: {exponential: {mean: 2min}}`, or a list of times");
+  const StartOptions start = read_fields(map, start_fields());
+  map.finish();
   if (start.elastic && server_in(scenario.strategy) == nullptr) {
     map.require("mode").fail(fmt::format("{} begins when all ranks are there; a parameter server "
                                          "can begin with fewer",
                                          strategy_name(scenario.strategy)),
                              "use gang");
   }
-  if (!map.has("arrivals") && nearest("arrivals", map.keys()).empty())
-    value.mistake("the key \"arrivals\" is missing",
-                  "add `arrivals: {exponential: {mean: 2min}}`, or a list of times");
-  start.arrivals = read_arrivals(map.require("arrivals"), scenario.cluster);
-  map.finish();
+  const std::size_t times = start.arrivals.at.size();
+  const int nodes = nodes_with_gpus(scenario.cluster);
+  if (start.arrivals.kind == Arrivals::Kind::listed && times != static_cast<std::size_t>(nodes)) {
+    map.require("arrivals")
+        .fail(fmt::format("{} arrivals for {} node{} with GPUs", times, nodes,
+                          nodes == 1 ? "" : "s"));
+  }
   return start;
 }
 
@@ -211,6 +238,10 @@ void check_has_length(const Value& value, const Train& train) {
 }
 
 }  // namespace
+
+std::vector<Key> energy_keys() { return keys_of(energy_fields()); }
+std::vector<Key> failure_keys() { return keys_of(failure_fields()); }
+std::vector<Key> start_keys() { return keys_of(start_fields()); }
 
 int nodes_with_gpus(const Cluster& cluster) {
   int nodes = 0;

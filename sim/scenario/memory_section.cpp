@@ -3,8 +3,10 @@
 
 #include <algorithm>
 
+#include "config/fields.hpp"
 #include "model/stages.hpp"
 #include "scenario/adaptation_keys.hpp"
+#include "scenario/section_keys.hpp"
 #include "scenario/sections.hpp"
 
 namespace rehearse::inline scenario {
@@ -15,51 +17,58 @@ constexpr std::int64_t kLargestSplitMb = 16 * kMiB;  ///< 16 TiB
 /// PyTorch refuses less: its own large buffers have 20 MiB.
 constexpr std::int64_t kLeastSplitMb = 21;
 
-std::int64_t read_divisions(Map& map) {
-  const std::int64_t divisions = map.integer_or("roundup_power2_divisions", 0, 0, 64);
+Fields<AllocatorSettings> allocator_fields() {
+  using A = AllocatorSettings;
+  const auto in_bytes = [](std::int64_t mebibytes) { return mebibytes * kMiB; };
+  return {silent("max_split_size_mb", &A::max_split_size,
+                 form::integer(kLeastSplitMb, kLargestSplitMb).in("MiB").as(in_bytes),
+                 "Larger blocks are not split."),
+          field("expandable_segments", &A::expandable_segments,
+                "Segments that grow instead of new ones."),
+          field("roundup_power2_divisions", &A::roundup_power2_divisions, form::integer(0, 64),
+                "Steps between powers of two that sizes are rounded to; 0: none."),
+          field("memory_fraction", &A::memory_fraction, form::within(0.001, 1),
+                "Share of the GPU's memory that the process may take."),
+          silent("garbage_collection_threshold", &A::garbage_collection_threshold,
+                 form::within(0.001, 1), "Share of that, above which idle blocks are given back.")};
+}
+
+void check_allocator(Map& map, AllocatorSettings& settings) {
+  const std::int64_t divisions = settings.roundup_power2_divisions;
   if ((divisions & (divisions - 1)) != 0) {
     map.require("roundup_power2_divisions")
         .fail(fmt::format("expected a power of two; got {}", divisions));
   }
-  return divisions;
-}
-
-AllocatorSettings read_allocator(Map& map) {
-  AllocatorSettings settings;
-  if (const auto split = map.optional("max_split_size_mb"))
-    settings.max_split_size = split->as_integer(kLeastSplitMb, kLargestSplitMb) * kMiB;
-  settings.expandable_segments = map.bool_or("expandable_segments", false);
-  settings.roundup_power2_divisions = read_divisions(map);
-  if (map.optional("memory_fraction"))
-    settings.memory_fraction = number_within(map, "memory_fraction", 1, 0.001, 1);
-  if (!map.optional("garbage_collection_threshold")) return settings;
-  settings.garbage_collection_threshold =
-      number_within(map, "garbage_collection_threshold", 0, 0.001, 1);
-  if (!settings.memory_fraction) {
+  if (settings.garbage_collection_threshold > 0 && !settings.memory_fraction) {
     map.at_key("garbage_collection_threshold")
         .fail("PyTorch collects nothing unless the process has its share of the memory",
               "set memory_fraction (torch.cuda.set_per_process_memory_fraction), too");
   }
-  return settings;
+}
+
+Fields<Scenario> memory_fields() {
+  using S = Scenario;
+  return {
+      field("device", &S::device,
+            form::choice<TapeDevice>({{"cuda", TapeDevice::cuda}, {"cpu", TapeDevice::cpu}}),
+            "Whose kernels and allocator are played.", "Rehearse")
+          .otherwise("(cpu with a profile of a CPU, else cuda)"),
+      field("cuda_context", &S::cuda_context,
+            "What the context and libraries take besides: 1.3 GiB before CUDA 11.7.", "nvidia-smi")
+          .otherwise("500MiB"),
+      silent("allocator", &S::allocator, form::map(allocator_fields(), check_allocator),
+             "Options of the caching allocator.")};
 }
 
 }  // namespace
 
+std::vector<Key> memory_keys() { return keys_of(memory_fields()); }
+
 void read_memory_section(const Value& value, Scenario& scenario) {
   Map map = value.as_map();
-  if (const auto device = map.optional("device")) {
-    scenario.device =
-        device->as_choice({"cuda", "cpu"}) == "cpu" ? TapeDevice::cpu : TapeDevice::cuda;
-  }
-  if (const auto context = map.optional("cuda_context"))
-    scenario.cuda_context = context->as_bytes();
-  if (const auto section = map.optional("allocator")) {
-    Map allocator = section->as_map();
-    scenario.allocator = read_allocator(allocator);
-    allocator.finish();
-  } else if (scenario.device != TapeDevice::cpu) {
+  read_fields(map, memory_fields(), scenario);
+  if (!map.has("allocator") && scenario.device != TapeDevice::cpu)
     scenario.assumptions.emplace_back("memory.allocator = PyTorch's defaults");
-  }
   map.finish();
 }
 

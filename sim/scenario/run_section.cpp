@@ -7,6 +7,8 @@
 #include <set>
 #include <utility>
 
+#include "config/fields.hpp"
+#include "scenario/section_keys.hpp"
 #include "scenario/sections.hpp"
 #include "strategy/named_options.hpp"
 
@@ -18,6 +20,8 @@ constexpr std::int64_t kMostSteps = 100'000;
 constexpr std::int64_t kMostReplications = 999;
 /// Each rank's end of each step is kept: this many take some hundred megabytes.
 constexpr std::int64_t kMostRankSteps = 20'000'000;
+constexpr const char* kGpus = "(the GPU's)";
+constexpr const char* kPyTorchLoader = "PyTorch DataLoader";
 
 Jitter read_jitter(const Value& value) {
   if (value.is_scalar()) {
@@ -44,8 +48,8 @@ Replications read_replications(const Value& value) {
     return {.at_least = number, .at_most = number};
   }
   Map map = value.as_map();
-  map.require("precision");
-  Replications replications{.precision = number_within(map, "precision", 0, 1e-4, 1)};
+  Replications replications;
+  replications.precision = form::within(1e-4, 1).read(map.require("precision"));
   const std::int64_t least = map.integer_or("at_least", 5, 1, kMostReplications);
   replications.at_least = static_cast<std::uint32_t>(least);
   replications.at_most = static_cast<std::uint32_t>(
@@ -78,35 +82,19 @@ std::vector<Straggler> read_stragglers(Map& run, std::size_t ranks) {
   return stragglers;
 }
 
-AnalyticEfficiency read_efficiency(Map& run) {
-  AnalyticEfficiency efficiency;
-  // Not read through the absent section: models whose times are given do not use it, and the costs
-  // state it.
-  const std::optional<Value> value = run.optional("efficiency");
-  if (!value) return efficiency;
-  Map map = value->as_map();
-  const auto share = [&](const char* key) -> std::optional<double> {
-    constexpr double kLeast = 1e-6;
-    if (!map.has(key)) return std::nullopt;
-    return number_within(map, key, 1, kLeast, 1);
-  };
-  efficiency.matrix = share("matrix");
-  efficiency.depthwise = share("depthwise");
-  efficiency.attention = share("attention");
-  efficiency.memory = share("memory");
-  if (const auto launch = map.optional("kernel_launch"))
-    efficiency.kernel_launch = launch->as_seconds();
-  if (const auto launch = map.optional("host_launch"))
-    efficiency.host_launch = launch->as_seconds();
-  map.finish();
-  return efficiency;
-}
-
-FidelityChoice read_fidelity(Map& run) {
-  const std::string name = run.choice_or("fidelity", "auto", {"hop", "flow", "folded", "auto"});
-  if (name == "hop") return FidelityChoice::hop;
-  if (name == "flow") return FidelityChoice::flow;
-  return name == "folded" ? FidelityChoice::folded : FidelityChoice::automatic;
+/// Models whose times are given do not use it, and the costs state it: it has no defaults here.
+Fields<AnalyticEfficiency> efficiency_fields() {
+  using E = AnalyticEfficiency;
+  static const Form<double> kShare = form::within(1e-6, 1);
+  return {
+      field("matrix", &E::matrix, kShare, "Matrix products, convolutions.").otherwise(kGpus),
+      field("depthwise", &E::depthwise, kShare, "Depthwise convolutions.").otherwise(kGpus),
+      field("attention", &E::attention, kShare, "Attention.").otherwise(kGpus),
+      field("memory", &E::memory, kShare, "Memory-bound kernels.").otherwise(kGpus),
+      field("kernel_launch", &E::kernel_launch, "Time to launch one kernel.").otherwise(kGpus),
+      field("host_launch", &E::host_launch,
+            "Host time of an eager operator (a compiled kernel takes 8/30); 0 with CUDA graphs.")
+          .otherwise("(30 us)")};
 }
 
 /// Rejects what would not fit into memory. A key that is missing has a default far below the limit.
@@ -121,215 +109,39 @@ void check_steps(Map& run, const RunOptions& options, std::size_t ranks) {
   (run.has(key) ? run.require(key) : run.where()).fail(message, "simulate fewer steps");
 }
 
-/// `state_dtype: fp32 | bf16 | fp16` and `master_dtype: fp32 | none`.
-void read_formats(Map& map, Optimizer& optimizer) {
-  if (const auto state = map.optional("state_dtype")) {
-    if (optimizer_memory(optimizer).states == 0) {
-      map.at_key("state_dtype")
-          .fail(fmt::format("{} keeps no state", to_string(optimizer.kind)), "leave it out");
-    }
-    optimizer.state_element = Bytes(state->as_choice({"fp32", "bf16", "fp16"}) == "fp32" ? 4 : 2);
-  }
-  const auto master = map.optional("master_dtype");
-  if (!master) return;
-  optimizer.master_element = Bytes(master->as_choice({"fp32", "none"}) == "fp32" ? 4 : 0);
-  if (*optimizer.master_element > Bytes(0) && parameter_element(optimizer.of) == Bytes(4)) {
-    map.at_key("master_dtype")
-        .fail(
-            fmt::format("the parameters of precision {} are fp32 already", to_string(optimizer.of)),
-            "leave it out, or set model.precision: bf16_master");
-  }
-}
-
-/// Values that PyTorch's constructors take and on which no step's time depends.
-void refuse_values(Map& optimizer) {
-  constexpr std::array<std::pair<const char*, const char*>, 6> kRemedies = {
-      {{"weight_decay", "leave it out; any takes as long"},
-       {"betas", "leave it out; any take as long"},
-       {"eps", "leave it out; any takes as long"},
-       {"lr", "leave it out; what it does to accuracy: convergence.learning_rate"},
-       {"learning_rate", "leave it out; what it does to accuracy: convergence.learning_rate"},
-       {"momentum",
-        "write sgd_momentum: {}, which takes as long with any; what it does to accuracy: "
-        "convergence.momentum"}}};
-  for (const auto& [key, remedy] : kRemedies) {
-    if (optimizer.has(key))
-      optimizer.require(key).mistake(fmt::format("no step's time depends on the value of {}", key),
-                                     remedy);
-  }
+Fields<Train> train_fields() {
+  using T = Train;
+  constexpr std::int64_t kMost = 1'000'000'000'000'000;
+  return {field("samples_per_epoch", &T::samples_per_epoch, form::integer(1, kMost).in("samples"),
+                "Samples of one epoch."),
+          field("epochs", &T::epochs, form::within(1e-9, 1e6), "Epochs, also fractions."),
+          field("steps", &T::steps, form::integer(1, kMost),
+                "Steps of the optimizer, in the place of epochs or tokens."),
+          silent("market", &T::market,
+                 form::choice<Market>({{"on_demand", Market::on_demand}, {"spot", Market::spot}}),
+                 "Which price counts.")
+              .otherwise("on_demand")};
 }
 
 }  // namespace
-
-double number_within(Map& map, const std::string& key, double fallback, double low, double high) {
-  const double number = map.number_or(key, fallback);
-  if (number >= low && number <= high) return number;
-  const Value value = map.require(key);
-  value.mistake(
-      fmt::format("expected a number from {} to {}; got \"{}\"", low, high, value.shown()));
-  return std::clamp(fallback, low, high);
-}
-
-Optimizer read_optimizer_section(const Value& value, Framework& framework, Precision precision) {
-  NamedOptions named = read_named_options(value, optimizer_names(), "an optimizer");
-  Optimizer optimizer{.kind = parse_optimizer(named.name), .of = precision};
-  if (has_fused_option(optimizer.kind)) {
-    Map& options = named.options;
-    const bool asked = options.has("foreach");
-    const bool fused = framework.flag("optimizer.fused") && !asked;
-    if (!asked && !options.has("fused")) framework.note("optimizer.fused");
-    optimizer.fused = options.bool_or("fused", fused);
-    if (asked || !optimizer.fused) optimizer.foreach = options.bool_or("foreach", true);
-    if (asked && optimizer.fused && optimizer.foreach) {
-      options.require("foreach").fail("an optimizer is either fused or foreach",
-                                      "leave one of them out");
-    }
-  }
-  read_formats(named.options, optimizer);
-  const bool muon = optimizer.kind == OptimizerKind::muon;
-  if (!muon && optimizer_memory(optimizer).states > 0)
-    if (const auto paged = named.options.optional("paged")) optimizer.paged = paged->as_bool();
-  if (!muon)
-    if (const auto offload = named.options.optional("offload"))
-      optimizer.offload = offload->as_choice({"none", "cpu"}) == "cpu";
-  if (!optimizer.offload)
-    if (const auto early = named.options.optional("in_backward"))
-      optimizer.in_backward = early->as_bool();
-  if (named.options.optional("clip_grad"))
-    optimizer.clip_grad = number_within(named.options, "clip_grad", 0, 0, 1e9);
-  if (const auto scaler = named.options.optional("grad_scaler"))
-    optimizer.grad_scaler = scaler->as_bool();
-  refuse_values(named.options);
-  named.options.finish();
-  return optimizer;
-}
-
-namespace {
-
-bool has_hidden_matrices(const Model& model) {
-  return std::ranges::any_of(model.units, [](const Unit& unit) {
-    for (std::size_t i = 0; i < unit.tensors.size(); ++i)
-      if (unit.trait(i).trained && hidden_matrix(unit, i)) return true;
-    return false;
-  });
-}
-
-void check_muon(const Value& value, const Scenario& scenario) {
-  if (!has_hidden_matrices(scenario.model))
-    value.fail(fmt::format("{} has no linear layer between its first and its last, whose weight "
-                           "Muon would update",
-                           scenario.model.name),
-               "optimizer: {adamw: {}}");
-  const Strategy& strategy = scenario.strategy;
-  // Under zero 1 each rank steps with the matrices that it owns (nanochat's DistMuon).
-  const bool whole =
-      is_alone(strategy) || ddp_in(strategy) != nullptr || zero_in(strategy) != nullptr;
-  if (whole && !strategy.layout) return;
-  value.fail(fmt::format("Muon's step needs whole matrices, and under {} no rank has them",
-                         strategy_name(strategy)),
-             "strategy: {ddp: {}} or {zero: {stage: 1}}, or optimizer: {adamw: {}}");
-}
-
-/// PyTorch's hook behind AccumulateGrad sees a gradient before anything has reduced or added to it.
-void check_in_backward(const Value& value, const Scenario& scenario) {
-  const Strategy& strategy = scenario.strategy;
-  const auto* ddp = ddp_in(strategy);
-  if (ddp == nullptr || strategy.layout || strategy.local_sgd || scenario.cluster.gpu_count() > 1)
-    value.fail("a step in backward is known of one GPU, where no gradient is reduced first",
-               "in_backward: false, or a cluster of one GPU under ddp");
-  if (ddp->gradient_accumulation > 1)
-    value.fail("a gradient that its step has used cannot add up over micro-batches",
-               "in_backward: false, or gradient_accumulation: 1");
-}
-
-void check_clip_grad(const Value& value, const Scenario& scenario) {
-  if (scenario.optimizer.in_backward)
-    value.fail("no gradient is left for a norm once its step has used it",
-               "clip_grad: 0, or in_backward: false");
-  if (server_in(scenario.strategy) != nullptr)
-    value.fail("a server's step is not known to clip gradients",
-               "clip_grad: 0, or strategy: {ddp: {}}");
-}
-
-void check_grad_scaler(const Value& value, const Scenario& scenario) {
-  if (scenario.optimizer.in_backward)
-    value.fail("no gradient is left to unscale once its step has used it",
-               "grad_scaler: false, or in_backward: false");
-  if (server_in(scenario.strategy) != nullptr)
-    value.fail("a server's step is not known to unscale gradients",
-               "grad_scaler: false, or strategy: {ddp: {}}");
-}
-
-bool computes_in_fp16(const Scenario& scenario) {
-  if (scenario.precision == Precision::fp16 || scenario.precision == Precision::fp16_master)
-    return true;
-  const auto* fsdp = fsdp_in(scenario.strategy);
-  return fsdp != nullptr && fsdp->param_dtype == Precision::fp16_pure;
-}
-
-}  // namespace
-
-void apply_clipping(Framework& framework, Scenario& scenario) {
-  if (scenario.optimizer.clip_grad || scenario.optimizer.in_backward) return;
-  if (server_in(scenario.strategy) != nullptr) return;
-  const std::string key = "optimizer.clip_grad";
-  framework.note(key);
-  const double norm = framework.number(key);
-  if (norm == 0) return;
-  scenario.optimizer.clip_grad = norm;
-  scenario.assumptions.push_back(
-      fmt::format("{} = {:g}: gradients are clipped, as {} does", key, norm, framework.title()));
-}
-
-void apply_grad_scaler(Scenario& scenario) {
-  if (scenario.optimizer.grad_scaler || scenario.optimizer.in_backward) return;
-  if (server_in(scenario.strategy) != nullptr) return;
-  if (!computes_in_fp16(scenario)) return;
-  scenario.optimizer.grad_scaler = true;
-  scenario.assumptions.emplace_back(
-      "optimizer.grad_scaler = true: the loss is scaled, as fp16 asks");
-}
-
-void check_optimizer(const Value& value, const Scenario& scenario) {
-  Map map = value.as_map();
-  const Value options = map.require(map.keys().front());
-  const Optimizer& optimizer = scenario.optimizer;
-  if (optimizer.kind == OptimizerKind::muon) check_muon(options, scenario);
-  if (optimizer.in_backward) check_in_backward(options.as_map().at_key("in_backward"), scenario);
-  if (optimizer.clips() && options.as_map().has("clip_grad"))
-    check_clip_grad(options.as_map().at_key("clip_grad"), scenario);
-  if (optimizer.scales() && options.as_map().has("grad_scaler"))
-    check_grad_scaler(options.as_map().at_key("grad_scaler"), scenario);
-}
 
 Train read_train_section(const Value& value) {
   Map map = value.as_map();
-  Train train;
-  if (const auto samples = map.optional("samples_per_epoch")) {
-    train.samples_per_epoch = samples->as_integer(1, 1'000'000'000'000'000);
-  }
+  const Train train = read_fields(map, train_fields());
   map.optional("tokens");  // both are read with the model, the cluster and the strategy
   map.optional("global_batch");
-  if (const auto epochs = map.optional("epochs")) {
-    train.epochs = number_within(map, "epochs", 1, 1e-9, 1e6);
-    if (!map.has("samples_per_epoch") && !map.has("tokens"))
-      epochs->mistake("epochs of how many samples?",
-                      "add samples_per_epoch, or say tokens instead");
-  }
-  if (const auto steps = map.optional("steps")) {
-    train.steps = steps->as_integer(1, 1'000'000'000'000'000);
-    for (const char* other : {"epochs", "tokens"})
-      if (map.has(other))
-        steps->mistake(fmt::format("steps and {} say the same thing", other),
-                       "leave one of them out");
-  }
-  if (const auto market = map.optional("market")) {
-    train.market =
-        market->as_choice({"on_demand", "spot"}) == "spot" ? Market::spot : Market::on_demand;
-  }
+  if (train.epochs && !train.samples_per_epoch && !map.has("tokens"))
+    map.require("epochs").mistake("epochs of how many samples?",
+                                  "add samples_per_epoch, or say tokens instead");
+  for (const char* other : {"epochs", "tokens"})
+    if (train.steps && map.has(other))
+      map.require("steps").mistake(fmt::format("steps and {} say the same thing", other),
+                                   "leave one of them out");
   map.finish();
   return train;
 }
+
+namespace {
 
 /// Compute beside communication: nothing is said where that was measured.
 void read_overlap(Map& map, bool measured, RunOptions& run) {
@@ -344,51 +156,123 @@ void read_overlap(Map& map, bool measured, RunOptions& run) {
     run.channels_slow_compute = true;
 }
 
+/// What the readers of a run's keys go by.
+struct RunContext {
+  std::size_t ranks;
+  Framework* framework;
+  bool has_measured_overlap;
+};
+
 /// `data_loading: {sample: 8ms, num_workers: 8, prefetch_factor: 2}`.
-DataLoading read_data_loading(const Value& value, Framework& framework) {
-  Map map = value.as_map();
-  DataLoading loading;
-  const Value sample = map.require("sample");
-  loading.sample = sample.as_seconds();
+Fields<DataLoading> data_loading_fields(Framework* framework) {
+  using D = DataLoading;
+  return {required("sample", &D::sample,
+                   "That one worker takes for one: reading, decoding, augmenting.", kPyTorchLoader),
+          {{{"num_workers", "integer >= 0", "0 or 2",
+             "Workers of each GPU's process, on the node's cores; 0: the process itself.",
+             kPyTorchLoader}},
+           [framework](Map& map, D& loading) {
+             loading.workers = static_cast<int>(
+                 framework->integer_or(map, "run.data_loading.", "num_workers", 0, 10'000));
+           }},
+          silent("prefetch_factor", &D::prefetch_factor, form::integer(1, 10'000),
+                 "Batches that each worker is ahead.", kPyTorchLoader)
+              .otherwise("2")};
+}
+
+void check_data_loading(Map& map, DataLoading& loading) {
   if (loading.sample <= Seconds(0))
-    sample.fail("a sample that takes no time needs no data_loading", "remove data_loading");
-  loading.workers =
-      static_cast<int>(framework.integer_or(map, "run.data_loading.", "num_workers", 0, 10'000));
-  const std::optional<Value> factor = map.optional("prefetch_factor");
-  if (factor && loading.workers == 0)
-    factor->fail("without workers nothing is loaded ahead, as PyTorch says",
-                 "set num_workers, or remove it");
-  if (factor) loading.prefetch_factor = static_cast<int>(factor->as_integer(1, 10'000));
-  map.finish();
-  return loading;
+    map.require("sample").fail("a sample that takes no time needs no data_loading",
+                               "remove data_loading");
+  if (map.has("prefetch_factor") && loading.workers == 0)
+    map.require("prefetch_factor")
+        .fail("without workers nothing is loaded ahead, as PyTorch says",
+              "set num_workers, or remove it");
+}
+
+Fields<RunOptions> run_fields(const RunContext& context) {
+  using R = RunOptions;
+  return {
+      field("steps", &R::steps, form::integer(1, kMostSteps),
+            "Steps that are measured, 100,000 at most."),
+      field("warmup_steps", &R::warmup_steps, form::integer(0, kMostSteps), "Steps before them."),
+      silent("play", &R::play_all, form::choice<bool>({{"steady", false}, {"all", true}}),
+             "Micro-batches are played until one takes as long as the one before it; the others of "
+             "a step then follow. Or all of them are played.")
+          .otherwise("steady"),
+      silent("until", &R::until,
+             form::choice<RunUntil>({{"steady", RunUntil::steady}, {"steps", RunUntil::steps}}),
+             "Asynchronous servers: until throughput is steady, or for `steps`.")
+          .otherwise("steady"),
+      field("seed", &R::seed, form::integer(0, std::numeric_limits<std::int64_t>::max()),
+            "Seed of everything that is drawn."),
+      field("fidelity", &R::fidelity,
+            form::choice<FidelityChoice>({{"hop", FidelityChoice::hop},
+                                          {"flow", FidelityChoice::flow},
+                                          {"folded", FidelityChoice::folded},
+                                          {"auto", FidelityChoice::automatic}}),
+            "Every message, one flow per edge, or two nodes for all."),
+      {{{"jitter", "none | measured or map", "(lognormal, cv 0.002, on several GPUs)",
+         "How steps of one GPU differ.", "PyTorch's DDP benchmarks"},
+        {"jitter.lognormal", "map", "-", "Lognormal factors."},
+        {"jitter.lognormal.cv", "number", "required", "Standard deviation over mean."},
+        {"jitter.exponential", "map", "-", "A fixed part and an exponential one."},
+        {"jitter.exponential.cv", "number", "1", "Share of the exponential part."}},
+       [](Map& map, R& run) {
+         const std::optional<Value> jitter = map.optional("jitter");
+         run.usual_jitter = !jitter;
+         if (jitter) run.jitter = read_jitter(*jitter);
+       }},
+      silent("replications", &R::replications,
+             Form<Replications>{"integer >= 1 or map",
+                                read_replications,
+                                {},
+                                {{".precision", "number (0.0001 to 1)", "required",
+                                  "So many that the median is known to this."},
+                                 {".at_least", "integer >= 1", "5", "At least so many."},
+                                 {".at_most", "integer >= 1", "99", "At most so many."}}},
+             "Simulations; the median is reported.")
+          .otherwise("1"),
+      {{{"stragglers", "list of map", "-", "Ranks that are slow."},
+        {"stragglers[].rank", "integer >= 0", "required", "The rank."},
+        {"stragglers[].slowdown", "number", "1", "Times as slow."},
+        {"stragglers[].delay", "time", "-", "Time that it begins each step late."}},
+       [ranks = context.ranks](Map& map, R& run) { run.stragglers = read_stragglers(map, ranks); }},
+      {{{"speed_spread", "number (0 to 1)", "(0.015 on several GPUs)",
+         "Standard deviation of ln(speed) of the GPUs.", "Sinha et al., SC22"}},
+       [](Map& map, R& run) {
+         run.usual_spread = !map.optional("speed_spread");
+         if (!run.usual_spread) run.speed_spread = number_within(map, "speed_spread", 0, 0, 1);
+       }},
+      {{{"overlap_slowdown", "channels | none or number", "1",
+         "Times as long as compute takes beside communication; `channels`: by NCCL's."}},
+       [measured = context.has_measured_overlap](Map& map, R& run) {
+         read_overlap(map, measured, run);
+       }},
+      silent("efficiency", &R::efficiency, form::map(efficiency_fields()),
+             "Shares of the datasheet's rates that kernels reach."),
+      field("data_loading", &R::data_loading,
+            form::map(data_loading_fields(context.framework), check_data_loading),
+            "What it takes to make batches ready.", kPyTorchLoader)
+          .otherwise("(batches are there)"),
+      field("set_to_none", &R::set_to_none, "zero_grad() gives the gradients back.", "PyTorch")};
+}
+
+}  // namespace
+
+std::vector<Key> train_keys() { return keys_of(train_fields()); }
+std::vector<Key> run_keys() { return keys_of(run_fields({0, nullptr, false})); }
+
+double number_within(Map& map, const std::string& key, double fallback, double low, double high) {
+  if (const auto value = map.optional(key)) return form::within(low, high).read(*value);
+  return map.number_or(key, fallback);
 }
 
 RunOptions read_run_section(const Value& value, std::size_t ranks, Framework& framework,
                             const CommProfile* comm) {
   Map map = value.as_map();
-  RunOptions run;
-  run.steps = static_cast<std::uint32_t>(map.integer_or("steps", run.steps, 1, kMostSteps));
-  run.warmup_steps =
-      static_cast<std::uint32_t>(map.integer_or("warmup_steps", run.warmup_steps, 0, kMostSteps));
-  if (const auto play = map.optional("play"))
-    run.play_all = play->as_choice({"steady", "all"}) == "all";
-  if (const auto until = map.optional("until"))
-    if (until->as_choice({"steady", "steps"}) == "steps") run.until = RunUntil::steps;
-  run.seed = static_cast<std::uint64_t>(
-      map.integer_or("seed", 1, 0, std::numeric_limits<std::int64_t>::max()));
-  run.fidelity = read_fidelity(map);
-  const std::optional<Value> jitter = map.optional("jitter");
-  run.usual_jitter = !jitter;
-  if (jitter) run.jitter = read_jitter(*jitter);
-  if (const auto count = map.optional("replications")) run.replications = read_replications(*count);
-  run.stragglers = read_stragglers(map, ranks);
-  run.usual_spread = !map.optional("speed_spread");
-  if (!run.usual_spread) run.speed_spread = number_within(map, "speed_spread", 0, 0, 1);
-  read_overlap(map, comm != nullptr && !comm->overlap.empty(), run);
-  run.efficiency = read_efficiency(map);
-  if (const auto loading = map.optional("data_loading"))
-    run.data_loading = read_data_loading(*loading, framework);
-  run.set_to_none = map.bool_or("set_to_none", run.set_to_none);
+  const RunOptions run =
+      read_fields(map, run_fields({ranks, &framework, comm != nullptr && !comm->overlap.empty()}));
   map.finish();
   check_steps(map, run, ranks);
   return run;

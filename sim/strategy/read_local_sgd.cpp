@@ -7,6 +7,7 @@
 #include "strategy/choices.hpp"
 #include "strategy/outer/outer_step.hpp"
 #include "strategy/read_layout.hpp"
+#include "strategy/strategy_keys.hpp"
 
 namespace rehearse::inline strategy {
 namespace {
@@ -14,14 +15,35 @@ namespace {
 constexpr std::int64_t kMostSteps = 10'000;
 constexpr std::int64_t kMostReplicas = 1'000'000;
 
-void read_fragments(Map& map, LocalSgd& local) {
-  local.fragments = static_cast<int>(map.integer_or("fragments", 1, 1, kMostSteps));
+Fields<LocalSgd> local_sgd_fields() {
+  using L = LocalSgd;
+  const auto has_outer = [](const L& local) { return local.outer.has_value(); };
+  return {required("period", &L::period, form::integer(1, kMostSteps).in("steps"),
+                   "Own steps between two outer ones."),
+          field("algorithm", &L::algorithm, form::choice(kAlgorithms),
+                "Algorithm of the all_reduce.", "NCCL"),
+          silent("replicas", &L::replicas, form::integer(1, kMostReplicas),
+                 "Equal runs of ranks that take steps of their own.")
+              .otherwise("(one per GPU; with ddp, zero or fsdp beside it per site or node)"),
+          field("outer_optimizer", &L::outer,
+                outer_optimizer_form("SGD on the replicas' mean pseudo-gradient."),
+                "What a period's mean is for.")
+              .otherwise("(parameters are averaged)"),
+          outer_compression_field<L>(),
+          field("fragments", &L::fragments, form::integer(1, kMostSteps),
+                "Equal parts of the parameters, sent in turn.", "Douillard et al. 2025")
+              .where(has_outer),
+          field("overlap_steps", &L::overlap_steps, form::integer(0, kMostSteps).in("steps"),
+                "Steps beside which a fragment travels.", "Douillard et al. 2025")
+              .where(has_outer)};
+}
+
+void check_fragments(Map& map, const LocalSgd& local) {
   if (local.fragments > local.period)
     map.at_key("fragments")
         .fail(fmt::format("each fragment has a step of the period to itself, which has {}",
                           local.period),
               fmt::format("at most {}", local.period));
-  local.overlap_steps = static_cast<int>(map.integer_or("overlap_steps", 0, 0, kMostSteps));
   if (local.overlap_steps >= local.period)
     map.at_key("overlap_steps")
         .fail(fmt::format("a fragment is sent again after {} steps", local.period),
@@ -29,21 +51,15 @@ void read_fragments(Map& map, LocalSgd& local) {
 }
 
 LocalSgd read_options(Map& map) {
-  LocalSgd local;
   if (!map.has("period") && nearest("period", map.keys()).empty())
     map.where().mistake("the key \"period\" is missing",
                         "write period: 8 for eight own steps, say, between two outer ones");
-  local.period = static_cast<int>(map.require("period").as_integer(1, kMostSteps));
-  local.algorithm =
-      value_of(kAlgorithms, map.choice_or("algorithm", "automatic", names_of(kAlgorithms)));
-  if (const auto replicas = map.optional("replicas"))
-    local.replicas = static_cast<int>(replicas->as_integer(1, kMostReplicas));
-  local.outer = read_outer_optimizer(map);
-  local.compression = read_outer_compression(map, local.outer);
+  const LocalSgd local = read_fields(map, local_sgd_fields());
   if (local.outer) {
-    read_fragments(map, local);
+    check_fragments(map, local);
   } else {  // averaged parameters are what they are
-    for (const char* key : {"fragments", "overlap_steps"}) refuse_without_outer_optimizer(map, key);
+    for (const char* key : {"compression", "fragments", "overlap_steps"})
+      refuse_without_outer_optimizer(map, key);
   }
   map.finish();
   return local;
@@ -66,6 +82,8 @@ void check_inner(Map& map, const std::string& name, const Strategy& inner) {
 }
 
 }  // namespace
+
+std::vector<Key> local_sgd_keys() { return keys_of(local_sgd_fields()); }
 
 bool is_local_sgd_alone(const Value& strategy) {
   if (!strategy.is_map()) return false;

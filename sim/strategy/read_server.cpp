@@ -4,18 +4,13 @@
 
 #include "strategy/outer/outer_step.hpp"
 #include "strategy/read_kinds.hpp"
+#include "strategy/strategy_keys.hpp"
 
 namespace rehearse::inline strategy {
 namespace {
 
 const Choices<ParameterServer::Partition> kPartitions = {
     {"size", ParameterServer::Partition::size}, {"unit", ParameterServer::Partition::unit}};
-const Choices<ParameterServer::Scheduling> kSchedulings = {
-    {"fifo", ParameterServer::Scheduling::fifo},
-    {"priority", ParameterServer::Scheduling::priority}};
-const Choices<ParameterServer::Aggregate> kAggregates = {
-    {"none", ParameterServer::Aggregate::none}, {"node", ParameterServer::Aggregate::node}};
-
 /// `staleness: N | unbounded`; nothing for unbounded.
 std::optional<std::uint32_t> read_staleness(Map& map) {
   constexpr std::int64_t kMostStale = 1'000'000;
@@ -30,17 +25,11 @@ std::optional<std::uint32_t> read_staleness(Map& map) {
   return static_cast<std::uint32_t>(value->as_integer(0, kMostStale));
 }
 
-std::optional<BytesPerSecond> read_rate(Map& map, const std::string& key) {
-  const std::optional<Value> value = map.optional(key);
-  return value ? std::optional(value->as_bytes_per_second()) : std::nullopt;
-}
-
-/// The same of messages; "none": they take no time of CPUs, as infinitely fast ones.
-std::optional<BytesPerSecond> read_message_rate(Map& map, const std::string& key) {
-  const std::optional<Value> value = map.optional(key);
-  if (value && value->is_scalar() && value->shown() == "none")
+/// The rate of messages; "none": they take no time of CPUs, as infinitely fast ones.
+BytesPerSecond read_message_rate(const Value& value) {
+  if (value.is_scalar() && value.shown() == "none")
     return BytesPerSecond(std::numeric_limits<double>::infinity());
-  return value ? std::optional(value->as_bytes_per_second()) : std::nullopt;
+  return value.as_bytes_per_second();
 }
 
 /// A node's GPUs train in step.
@@ -73,13 +62,62 @@ void read_partition(Map& map, ParameterServer& ps) {
   if (*ps.slice < kLeast) value.fail("a slice has at least 1 KiB", "partition: 4MiB");
 }
 
+Fields<ParameterServer> server_fields() {
+  using P = ParameterServer;
+  static const Form<BytesPerSecond> kMessages{"data rate (or `none`)", read_message_rate};
+  return {
+      field("servers", &P::servers, form::integer(1, 10'000), "Servers that share the parameters."),
+      silent("server_host", &P::server_host,
+             Form<std::string>{"a name or text (a node group)", &Value::as_string},
+             "Where the servers run.")
+          .otherwise("(a group without GPUs, else worker)"),
+      {{{"staleness", "integer >= 0 (or `unbounded`)", "0",
+         "0: synchronous; N: workers at most N apart (SSP); `unbounded`: asynchronous.",
+         "Ho et al. 2013"}},
+       [](Map& map, P& ps) { ps.staleness = read_staleness(map); }},
+      field("backup_workers", &P::backup_workers, form::integer(0, kMostRanks),
+            "The last gradients of a round are dropped.", "Chen et al. 2016"),
+      field("apply_rate", &P::apply_rate, "Gradient bytes that one server applies per second.")
+          .otherwise("(from host_bandwidth and cores)"),
+      field(
+          "aggregate", &P::aggregate,
+          form::choice<P::Aggregate>({{"none", P::Aggregate::none}, {"node", P::Aggregate::node}}),
+          "`node`: a node sums its gradients before a push.", "MXNet kvstore, BytePS"),
+      field("worker_cpu_rate", &P::worker_cpu_rate, kMessages,
+            "Bytes that a worker's CPU packs per second, for each server.")
+          .otherwise("(2.8 GB/s; over TCP 1.4)"),
+      field("server_cpu_rate", &P::server_cpu_rate, kMessages,
+            "The same of a server, in its queue.")
+          .otherwise("(2.8 GB/s; over TCP 1.4)"),
+      {{{"partition", "size | unit or size", "size",
+         "How servers share the parameters: evenly, whole units, or slices of a size in turn."}},
+       read_partition},
+      field("layerwise", &P::layerwise, "Units are pulled and pushed one by one."),
+      field("scheduling", &P::scheduling,
+            form::choice<P::Scheduling>(
+                {{"fifo", P::Scheduling::fifo}, {"priority", P::Scheduling::priority}}),
+            "`priority`: of what waits, the unit nearest to the input is sent first.",
+            "P3, ByteScheduler"),
+      field("warmup_rounds", &P::warmup_rounds, form::integer(0, 1'000'000),
+            "Synchronous rounds at first."),
+      field("local_steps", &P::local_steps, form::integer(1, kMostMicroBatches),
+            "A worker's own steps between pull and push.", "McMahan et al. 2017"),
+      field("outer_optimizer", &P::outer,
+            outer_optimizer_form("SGD on each pseudo-gradient, or on a round's mean."),
+            "With local steps: what the server makes of pseudo-gradients.", "Liu et al. 2024")
+          .otherwise("(what workers push is added)"),
+      outer_compression_field<P>(),
+      field("sampled_workers", &P::sampled_workers, form::integer(0, kMostRanks),
+            "Workers drawn for each round; 0: all.", "McMahan et al. 2017")};
+}
+
 /// A server that is sent gradients takes the optimizer's own steps.
-void read_outer_step(Map& map, ParameterServer& ps) {
-  ps.outer = read_outer_optimizer(map);
-  ps.compression = read_outer_compression(
-      map, ps.outer,
-      ps.local_steps > 1 ? kSetOuter : "set local_steps: 50 and outer_optimizer: {sgd: {}}");
-  if (!ps.outer || ps.local_steps > 1) return;
+void check_outer_step(Map& map, const ParameterServer& ps) {
+  if (!ps.outer)
+    return refuse_without_outer_optimizer(
+        map, "compression",
+        ps.local_steps > 1 ? kSetOuter : "set local_steps: 50 and outer_optimizer: {sgd: {}}");
+  if (ps.local_steps > 1) return;
   const bool may_be_local = ps.aggregate == ParameterServer::Aggregate::none;
   map.at_key("outer_optimizer")
       .fail("without local steps a worker pushes gradients, which the optimizer itself is for",
@@ -88,27 +126,14 @@ void read_outer_step(Map& map, ParameterServer& ps) {
 
 }  // namespace
 
+std::vector<Key> parameter_server_keys() { return keys_of(server_fields()); }
+
 ParameterServer read_parameter_server(Map& map) {
-  ParameterServer ps;
-  ps.servers = count_or(map, "servers", ps.servers, 1, 10'000);
-  if (const std::optional<Value> host = map.optional("server_host"))
-    ps.server_host = host->as_string();
-  ps.staleness = read_staleness(map);
-  ps.backup_workers = count_or(map, "backup_workers", ps.backup_workers, 0, kMostRanks);
-  ps.apply_rate = read_rate(map, "apply_rate");
-  ps.aggregate = read_choice(map, "aggregate", ps.aggregate, kAggregates);
-  ps.worker_cpu_rate = read_message_rate(map, "worker_cpu_rate");
-  ps.server_cpu_rate = read_message_rate(map, "server_cpu_rate");
-  read_partition(map, ps);
-  ps.layerwise = map.bool_or("layerwise", ps.layerwise);
-  ps.scheduling = read_choice(map, "scheduling", ps.scheduling, kSchedulings);
+  const ParameterServer ps = read_fields(map, server_fields());
   if (ps.scheduling == ParameterServer::Scheduling::priority && !ps.layerwise)
     map.at_key("scheduling")
         .fail("whole models travel at once: no part of one is more urgent", "add layerwise: true");
-  ps.warmup_rounds = count_or(map, "warmup_rounds", ps.warmup_rounds, 0, 1'000'000);
-  ps.local_steps = count_or(map, "local_steps", ps.local_steps, 1, kMostMicroBatches);
-  read_outer_step(map, ps);
-  ps.sampled_workers = count_or(map, "sampled_workers", ps.sampled_workers, 0, kMostRanks);
+  check_outer_step(map, ps);
   check_aggregate(map, ps);
   if (ps.sampled_workers > 0 && (ps.staleness != 0u || ps.backup_workers > 0)) {
     map.at_key("sampled_workers")

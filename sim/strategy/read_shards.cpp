@@ -1,7 +1,9 @@
 // How parameters are sharded: PyTorch's FSDP, FSDP2, and DeepSpeed's ZeRO-3.
 #include <cctype>
 
+#include "config/fields.hpp"
 #include "strategy/read_kinds.hpp"
+#include "strategy/strategy_keys.hpp"
 
 namespace rehearse::inline strategy {
 namespace {
@@ -50,21 +52,9 @@ Seconds read_host_overhead(Map& map, const std::string& section, Framework& fram
   return Seconds(0);
 }
 
-void read_shard_group(Map& map, Fsdp& fsdp) {
-  const std::optional<Value> value = map.optional("shard_group");
-  if (!value) return;
-  if (fsdp.sharding != Fsdp::Sharding::hybrid_shard) {
-    map.at_key("shard_group")
-        .fail("only hybrid_shard shards inside a group",
-              "remove it, or set sharding: hybrid_shard");
-  }
-  fsdp.shard_group = static_cast<int>(value->as_integer(1, kMostRanks));
-}
-
 /// Shards are gathered and scattered along rings: NCCL's trees carry all_reduce alone, which a
 /// hybrid sharding has between its groups.
-void read_algorithm(Map& map, Fsdp& fsdp) {
-  fsdp.algorithm = read_choice(map, "algorithm", fsdp.algorithm, kAlgorithms);
+void check_algorithm(Map& map, const Fsdp& fsdp) {
   const bool reduces = fsdp.sharding == Fsdp::Sharding::hybrid_shard;
   if (fsdp.algorithm == CollectiveAlgorithm::tree && !reduces)
     map.require("algorithm")
@@ -72,41 +62,75 @@ void read_algorithm(Map& map, Fsdp& fsdp) {
               "algorithm: ring");
 }
 
-/// The options of FSDP apart from `sharding`, which ZeRO's stage decides too.
-Fsdp read_fsdp_options(Map& map, Framework& framework, Fsdp::Sharding sharding) {
-  Fsdp fsdp;
-  fsdp.sharding = sharding;
-  fsdp.backward_prefetch =
-      read_choice(map, "backward_prefetch", fsdp.backward_prefetch, kPrefetches);
-  fsdp.forward_prefetch = map.bool_or("forward_prefetch", fsdp.forward_prefetch);
-  fsdp.limit_all_gathers = map.bool_or("limit_all_gathers", fsdp.limit_all_gathers);
-  read_wrap(map, framework, fsdp);
-  read_shard_group(map, fsdp);
-  fsdp.param_dtype = read_mixed_type(map, "param_dtype");
-  fsdp.reduce_dtype = read_mixed_type(map, "reduce_dtype");
-  fsdp.buffer_dtype = read_mixed_type(map, "buffer_dtype");
-  fsdp.cpu_offload = map.bool_or("cpu_offload", fsdp.cpu_offload);
-  fsdp.gradient_accumulation =
-      count_or(map, "gradient_accumulation", fsdp.gradient_accumulation, 1, kMostMicroBatches);
-  if (const auto no_sync = map.optional("no_sync")) fsdp.no_sync = no_sync->as_bool();
-  read_algorithm(map, fsdp);
-  if (const auto overhead = map.optional("host_overhead"))
-    fsdp.host_overhead = overhead->as_seconds();
-  return fsdp;
+Fields<Fsdp> fsdp_fields(Framework* framework) {
+  using F = Fsdp;
+  const Form<Precision> type = form::choice(kMixedTypes);
+  return {
+      field("sharding", &F::sharding, form::choice(kShardings),
+            "What is sharded: ZeRO-3, ZeRO-2, or ZeRO-3 in groups."),
+      field("backward_prefetch", &F::backward_prefetch, form::choice(kPrefetches),
+            "When backward gathers the next unit."),
+      field("forward_prefetch", &F::forward_prefetch, "Forward issues the next gather early."),
+      field("limit_all_gathers", &F::limit_all_gathers, "At most two units are gathered at once."),
+      {{{"wrap", "unit | blocks | model or map", "(the framework's: blocks of torch)",
+         "One FlatParameter has so much; under `blocks` the root has the rest, which stays "
+         "gathered."},
+        {"wrap.min_num_params", "integer >= 1", "100000000",
+         "Units are joined until they have so many parameters."}},
+       [framework](Map& map, F& fsdp) { read_wrap(map, *framework, fsdp); }},
+      silent("shard_group", &F::shard_group, form::integer(1, kMostRanks).in("ranks"),
+             "Ranks that share one copy under hybrid_shard.")
+          .otherwise("(the ranks of a node)"),
+      field("param_dtype", &F::param_dtype, type, "MixedPrecision: what units compute in.")
+          .otherwise("(model.precision)"),
+      field("reduce_dtype", &F::reduce_dtype, type, "MixedPrecision: gradients on the wire.")
+          .otherwise("(param_dtype)"),
+      field("buffer_dtype", &F::buffer_dtype, type, "MixedPrecision: buffers.").otherwise("(fp32)"),
+      field("cpu_offload", &F::cpu_offload, "Shards and optimizer in host memory."),
+      field("gradient_accumulation", &F::gradient_accumulation, form::integer(1, kMostMicroBatches),
+            "Micro-batches of a step."),
+      silent("no_sync", &F::no_sync,
+             "All micro-batches but the last keep whole gradients and reduce nothing.")
+          .otherwise("false"),
+      field("algorithm", &F::algorithm, form::choice(kAlgorithms), "Algorithm of the collectives.",
+            "NCCL"),
+      silent("host_overhead", &F::host_overhead, "Host time of FSDP's hooks per unit and pass.",
+             "measured")
+          .otherwise("-"),
+      {{{"adapters_apart", "true or false", "true",
+         "Adapters are wrapped beside what is frozen, whose gradients are never made; else one "
+         "flat tensor holds both.",
+         "PEFT, fsdp_qlora; litgpt has false"}},
+       [](Map& map, F& fsdp) { fsdp.flat_gradients = !map.bool_or("adapters_apart", true); }},
+      {{{"reentrant_checkpoints", "true or false", "true",
+         "Beside frozen weights: inputs of checkpointed units, and their gradients, stay until "
+         "backward's end.",
+         "torch.utils.checkpoint's use_reentrant; transformers before 5"}},
+       [framework](Map& map, F& fsdp) {
+         fsdp.reentrant_checkpoints = map.bool_or(
+             "reentrant_checkpoints", framework->flag("strategy.fsdp.reentrant_checkpoints"));
+       }}};
+}
+
+void check_fsdp(Map& map, const Fsdp& fsdp) {
+  if (map.has("shard_group") && fsdp.sharding != Fsdp::Sharding::hybrid_shard) {
+    map.at_key("shard_group")
+        .fail("only hybrid_shard shards inside a group",
+              "remove it, or set sharding: hybrid_shard");
+  }
+  check_algorithm(map, fsdp);
 }
 
 }  // namespace
 
+std::vector<Key> fsdp_keys() { return keys_of(fsdp_fields(nullptr)); }
+
 Fsdp read_fsdp(Map& map, Framework& framework) {
-  const Fsdp::Sharding sharding =
-      read_choice(map, "sharding", Fsdp::Sharding::full_shard, kShardings);
   for (const char* key :
        {"backward_prefetch", "forward_prefetch", "limit_all_gathers", "host_overhead"})
     if (!map.has(key)) framework.note(std::string("strategy.fsdp.") + key);
-  Fsdp fsdp = read_fsdp_options(map, framework, sharding);
-  fsdp.flat_gradients = !map.bool_or("adapters_apart", true);
-  fsdp.reentrant_checkpoints =
-      map.bool_or("reentrant_checkpoints", framework.flag("strategy.fsdp.reentrant_checkpoints"));
+  const Fsdp fsdp = read_fields(map, fsdp_fields(&framework));
+  check_fsdp(map, fsdp);
   return fsdp;
 }
 
@@ -138,7 +162,8 @@ Fsdp read_fsdp2(Map& map, Framework& framework) {
   fsdp.cpu_offload = map.bool_or("cpu_offload", false);
   fsdp.gradient_accumulation =
       count_or(map, "gradient_accumulation", fsdp.gradient_accumulation, 1, kMostMicroBatches);
-  read_algorithm(map, fsdp);
+  fsdp.algorithm = read_choice(map, "algorithm", fsdp.algorithm, kAlgorithms);
+  check_algorithm(map, fsdp);
   fsdp.host_overhead = read_host_overhead(map, "strategy.fsdp2.", framework);
   return fsdp;
 }
@@ -167,7 +192,8 @@ Fsdp read_stage3(Map& map, Framework& framework) {
   fsdp.cpu_offload = map.bool_or("cpu_offload", false);
   fsdp.gradient_accumulation =
       count_or(map, "gradient_accumulation", fsdp.gradient_accumulation, 1, kMostMicroBatches);
-  read_algorithm(map, fsdp);
+  fsdp.algorithm = read_choice(map, "algorithm", fsdp.algorithm, kAlgorithms);
+  check_algorithm(map, fsdp);
   return fsdp;
 }
 

@@ -7,8 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/number.hpp"
-#include "config/document.hpp"
+#include "config/fields.hpp"
 #include "config/mistakes.hpp"
+#include "convergence/curve_keys.hpp"
 #include "convergence/staleness_bound.hpp"
 
 namespace rehearse::inline convergence {
@@ -60,103 +61,128 @@ Json point_object(const CurvePoint& point) {
   return object;
 }
 
-std::uint64_t whole(const Value& value) {
-  return static_cast<std::uint64_t>(value.as_integer(0, kMost));
+/// A whole number that a double holds; those of 32 bits have less.
+Form<std::int64_t> whole() { return form::integer(0, kMost); }
+Form<std::int64_t> small() { return form::integer(0, std::numeric_limits<std::int32_t>::max()); }
+
+Form<std::optional<double>> loss() {
+  return {"number", [](const Value& value) {
+            return value.is_null() ? std::nullopt : std::optional(value.as_number());
+          }};
+}
+Form<std::optional<std::uint64_t>> bound() {
+  return {"integer >= 0 (updates)", [](const Value& value) {
+            return value.is_null() ? std::nullopt
+                                   : std::optional(static_cast<std::uint64_t>(whole().read(value)));
+          }};
 }
 
-std::uint32_t small(const Value& value) {
-  return static_cast<std::uint32_t>(value.as_integer(0, std::numeric_limits<std::int32_t>::max()));
+Fields<OuterSgd> outer_fields() {
+  using O = OuterSgd;
+  return {required("learning_rate", &O::learning_rate, form::positive(), "Its rate."),
+          required("momentum", &O::momentum, form::not_negative(), "Its momentum."),
+          required("nesterov", &O::nesterov, "Whether in Nesterov's form.")};
 }
 
-std::optional<double> number_or_null(const Value& value) {
-  if (value.is_null()) return std::nullopt;
-  return value.as_number();
+Fields<Mitigation> mitigation_fields() {
+  using M = Mitigation;
+  return {required("staleness_aware", &M::staleness_aware, "As `convergence`."),
+          required("momentum_correction", &M::momentum_correction, "As `convergence`."),
+          required("delay_compensation", &M::delay_compensation, form::not_negative(),
+                   "As `convergence`."),
+          required("staleness_bound", &M::staleness_bound, bound(), "SSP's bound; null: none."),
+          required("backup_workers", &M::backup_workers, small(), "As `strategy.ps`."),
+          required("warmup_rounds", &M::warmup_rounds, whole(), "As `strategy.ps`."),
+          required("local_steps", &M::local_steps, small(), "As `strategy.ps`."),
+          field("outer_optimizer", &M::outer, form::map(outer_fields()), "The outer step's SGD.")
+              .otherwise("(none)")};
 }
 
-OuterSgd read_outer(Map map) {
-  OuterSgd outer;
-  outer.learning_rate = map.require("learning_rate").as_positive_number();
-  outer.momentum = map.require("momentum").as_non_negative_number();
-  outer.nesterov = map.require("nesterov").as_bool();
-  map.finish();
-  return outer;
-}
-
-Mitigation read_mitigation(Map map) {
-  Mitigation by;
-  by.staleness_aware = map.require("staleness_aware").as_bool();
-  by.momentum_correction = map.require("momentum_correction").as_bool();
-  by.delay_compensation = map.require("delay_compensation").as_non_negative_number();
-  const Value bound = map.require("staleness_bound");
-  if (!bound.is_null()) by.staleness_bound = whole(bound);
-  by.backup_workers = small(map.require("backup_workers"));
-  by.warmup_rounds = whole(map.require("warmup_rounds"));
-  by.local_steps = small(map.require("local_steps"));
-  if (const auto outer = map.optional("outer_optimizer")) by.outer = read_outer(outer->as_map());
-  map.finish();
-  return by;
-}
-
-StalenessSummary read_staleness(Map map) {
-  StalenessSummary staleness;
-  staleness.mean = map.require("mean").as_non_negative_number();
-  staleness.p50 = whole(map.require("p50"));
-  staleness.p99 = whole(map.require("p99"));
-  staleness.max = whole(map.require("max"));
+void read_histogram(Map& map, StalenessSummary& staleness) {
   Map histogram = map.require("histogram").as_map();
   for (const std::string& key : histogram.keys()) {
     const auto value = decimal_number(key);
     if (!value || *value < 0 || *value > kMostStaleness || *value != std::floor(*value))
       histogram.at_key(key).fail(fmt::format(
           "expected a staleness from 0 to {} as the key; got \"{}\"", kMostStaleness, key));
-    staleness.histogram[static_cast<std::uint32_t>(*value)] = whole(histogram.require(key));
+    staleness.histogram[static_cast<std::uint32_t>(*value)] =
+        static_cast<std::uint64_t>(whole().read(histogram.require(key)));
   }
-  map.finish();
-  return staleness;
+}
+
+Fields<StalenessSummary> staleness_fields() {
+  using S = StalenessSummary;
+  return {required("mean", &S::mean, form::not_negative().in("updates"), "Mean."),
+          required("p50", &S::p50, whole().in("updates"), "Median."),
+          required("p99", &S::p99, whole().in("updates"), "99th percentile."),
+          required("max", &S::max, whole().in("updates"), "The largest."),
+          {{{"histogram", "map", "required", "Updates by staleness."}}, read_histogram}};
+}
+
+Fields<PastStaleness> past_fields() {
+  using P = PastStaleness;
+  return {required("mean", &P::mean, form::not_negative().in("updates"), "Mean so far."),
+          required("recent", &P::recent, form::not_negative().in("updates"),
+                   "Mean of the last updates.")};
+}
+
+Fields<CurvePoint> point_fields() {
+  using P = CurvePoint;
+  return {
+      required("update", &P::update, whole(), "Updates so far."),
+      required("time_s", &P::time, form::not_negative().in("s"), "Time so far."),
+      required("samples", &P::samples, whole(), "Samples so far."),
+      required("train_loss", &P::train_loss, loss(), "Loss; null: not finite."),
+      required("test_loss", &P::test_loss, loss(), "Loss; null: not finite."),
+      required("test_accuracy", &P::test_accuracy, form::not_negative().in("share"), "Accuracy."),
+      field("staleness", &P::staleness, form::map(past_fields()), "Staleness so far.")};
 }
 
 /// No gradient misses more updates than there were. Before the first one there is no staleness.
-double staleness_by(const Value& value, std::uint64_t update) {
-  const double staleness = value.as_non_negative_number();
+void check_staleness(const Value& value, double staleness, std::uint64_t update) {
   if (update > 0 && staleness > static_cast<double>(update))
     value.fail(fmt::format("{} updates were made until then; got {}", update, value.shown()));
   if (staleness > kMostStaleness)
     value.fail(fmt::format("expected at most {}; got {}", kMostStaleness, value.shown()));
-  return staleness;
 }
 
-PastStaleness read_past(Map map, std::uint64_t update) {
-  const PastStaleness past{.mean = staleness_by(map.require("mean"), update),
-                           .recent = staleness_by(map.require("recent"), update)};
-  map.finish();
-  return past;
+void check_point(Map& map, CurvePoint& point) {
+  if (point.test_accuracy > 1) map.require("test_accuracy").fail("expected a share from 0 to 1");
+  if (!point.staleness) return;
+  Map past = map.require("staleness").as_map();
+  check_staleness(past.require("mean"), point.staleness->mean, point.update);
+  check_staleness(past.require("recent"), point.staleness->recent, point.update);
 }
 
-CurvePoint read_point(Map map) {
-  CurvePoint point;
-  point.update = whole(map.require("update"));
-  point.time = Seconds(map.require("time_s").as_non_negative_number());
-  point.samples = whole(map.require("samples"));
-  point.train_loss = number_or_null(map.require("train_loss"));
-  point.test_loss = number_or_null(map.require("test_loss"));
-  const Value accuracy = map.require("test_accuracy");
-  point.test_accuracy = accuracy.as_non_negative_number();
-  if (point.test_accuracy > 1) accuracy.fail("expected a share from 0 to 1");
-  if (const auto staleness = map.optional("staleness"))
-    point.staleness = read_past(staleness->as_map(), point.update);
-  map.finish();
-  return point;
+void check_order(const Value& item, const std::vector<CurvePoint>& points) {
+  if (points.size() > 1 && points.back().update <= points[points.size() - 2].update)
+    item.fail("expected points in the order of their updates");
 }
 
-std::vector<CurvePoint> read_points(const Value& list) {
-  std::vector<CurvePoint> points;
-  for (const Value& one : list.as_list()) {
-    points.push_back(read_point(one.as_map()));
-    if (points.size() > 1 && points.back().update <= points[points.size() - 2].update)
-      one.fail("expected points in the order of their updates");
-  }
-  if (points.empty()) list.fail("expected a point at least");
-  return points;
+Fields<Curve> curve_fields() {
+  using C = Curve;
+  return {{{{"schema", kSchema, "required", "Version of the format."}}, [](Map&, C&) {}},
+          required("source", &C::source, form::one_of({"replay", "real"}),
+                   "Replayed, or trained for real."),
+          required("model", &C::model, "The network."),
+          required("dataset", &C::dataset, "The data set."),
+          required("train_samples", &C::train_samples, whole(), "Samples that train."),
+          required("test_samples", &C::test_samples, whole(), "Samples that test."),
+          required("workers", &C::workers, small(), "Workers."),
+          required("batch", &C::batch, whole().in("samples"), "Batch of a worker."),
+          required("learning_rate", &C::learning_rate, form::not_negative(), "Learning rate."),
+          required("momentum", &C::momentum, form::not_negative(), "Momentum."),
+          required("weight_decay", &C::weight_decay, form::not_negative(), "Weight decay."),
+          required("seed", &C::seed, whole(), "Seed."),
+          required("updates", &C::updates, whole(), "Updates that were applied."),
+          required("diverged", &C::diverged, "Whether it failed to train."),
+          required("mitigation", &C::mitigation, form::map(mitigation_fields()),
+                   "What was done against staleness."),
+          required("staleness", &C::staleness, form::map(staleness_fields()),
+                   "Staleness of all updates."),
+          required("points", &C::points,
+                   form::list(form::map(point_fields(), check_point), check_order),
+                   "Looks at the network, in order.")};
 }
 
 std::string words_of(const std::optional<OuterSgd>& outer) {
@@ -229,29 +255,16 @@ std::string to_json(const Curve& curve) {
   return text + "\n  ]\n}\n";
 }
 
+std::vector<Key> curve_keys() { return keys_of(curve_fields()); }
+
 Curve read_curve(const std::filesystem::path& file) {
   const auto document = Document::load(file);
   Map map = document->root().as_map();
   const SoundPart part;
   map.require("schema").as_choice({kSchema});
   part.check();  // another kind of file has other keys
-  Curve curve;
-  curve.source = map.require("source").as_choice({"replay", "real"});
-  curve.model = map.require("model").as_string();
-  curve.dataset = map.require("dataset").as_string();
-  curve.train_samples = whole(map.require("train_samples"));
-  curve.test_samples = whole(map.require("test_samples"));
-  curve.workers = small(map.require("workers"));
-  curve.batch = whole(map.require("batch"));
-  curve.learning_rate = map.require("learning_rate").as_non_negative_number();
-  curve.momentum = map.require("momentum").as_non_negative_number();
-  curve.weight_decay = map.require("weight_decay").as_non_negative_number();
-  curve.mitigation = read_mitigation(map.require("mitigation").as_map());
-  curve.seed = whole(map.require("seed"));
-  curve.staleness = read_staleness(map.require("staleness").as_map());
-  curve.updates = whole(map.require("updates"));
-  curve.diverged = map.require("diverged").as_bool();
-  curve.points = read_points(map.require("points"));
+  const Curve curve = read_fields(map, curve_fields());
+  if (curve.points.empty()) map.require("points").fail("expected a point at least");
   map.finish();
   part.check();
   return curve;

@@ -5,8 +5,10 @@
 #include <cstdio>
 
 #include "base/quoting.hpp"
+#include "config/fields.hpp"
 #include "config/mistakes.hpp"
 #include "profile/comm_profile.hpp"
+#include "profile/profile_keys.hpp"
 #include "profile/yaml_text.hpp"
 
 namespace rehearse::inline profile {
@@ -17,112 +19,111 @@ constexpr std::int64_t kMostSegments = 64;
 
 // --- reading
 
-CollectiveKind read_kind(const Value& value) {
-  return parse_collective_kind(value.as_choice(collective_names()));
+const Form<CollectiveKind>& kind_form() {
+  static const Form<CollectiveKind> kForm =
+      form::one_of(collective_names()).as(parse_collective_kind);
+  return kForm;
 }
 
-std::vector<CommSegment> read_segments(const Value& value) {
-  std::vector<CommSegment> segments;
-  for (const Value& item : value.as_list()) {
-    Map map = item.as_map();
-    segments.push_back(
-        {map.require("latency").as_seconds(), map.require("busbw").as_bytes_per_second()});
-    map.finish();
-    if (segments.size() == 1) continue;
-    const CommSegment &low = segments[segments.size() - 2], &high = segments.back();
-    if (!(high.latency > low.latency) || !(high.busbw > low.busbw)) {
-      item.fail("expected a higher latency and a higher busbw than the segment before");
-    }
-  }
-  if (segments.empty()) value.fail("expected at least one segment");
-  return segments;
+Fields<CommSegment> segment_fields() {
+  using S = CommSegment;
+  return {required("latency", &S::latency, "What is paid once."),
+          required("busbw", &S::busbw, "Bus bandwidth.", "nccl-tests")};
 }
 
-CommCurve read_curve(const Value& value) {
-  Map map = value.as_map();
-  CommCurve curve;
-  curve.kind = read_kind(map.require("collective"));
-  curve.ranks = static_cast<int>(map.require("ranks").as_integer(2, kMostRanks));
-  curve.nodes = static_cast<int>(map.require("nodes").as_integer(1, curve.ranks));
-  curve.segments = read_segments(map.require("segments"));
-  Map fitted = map.require("fitted_on").as_map();
-  curve.smallest = fitted.require("smallest").as_bytes();
-  const Value largest = fitted.require("largest");
-  curve.largest = largest.as_bytes();
-  if (curve.largest < curve.smallest) largest.fail("expected no less than smallest");
-  fitted.finish();
-  curve.residual_median = map.require("residual_median").as_non_negative_number();
-  curve.residual_max = map.require("residual_max").as_non_negative_number();
-  // A curve of fewer than 8 sizes has no points to leave out.
-  curve.held_out_median = map.non_negative_number_or("held_out_median", 0);
-  curve.held_out_max = map.non_negative_number_or("held_out_max", 0);
-  curve.error_p90_small = map.non_negative_number_or("error_p90_small", 0);
-  curve.error_p90_large = map.non_negative_number_or("error_p90_large", 0);
-  map.finish();
-  return curve;
+void check_segment(const Value& item, const std::vector<CommSegment>& segments) {
+  if (segments.size() == 1) return;
+  const CommSegment &low = segments[segments.size() - 2], &high = segments.back();
+  if (!(high.latency > low.latency) || !(high.busbw > low.busbw))
+    item.fail("expected a higher latency and a higher busbw than the segment before");
 }
 
-CommOverlap read_overlap(const Value& value) {
-  Map map = value.as_map();
-  CommOverlap overlap;
-  overlap.kind = read_kind(map.require("collective"));
-  const Value size = map.require("size");
-  overlap.size = size.as_bytes();
-  if (!(overlap.size > Bytes(0))) size.fail("expected a size above zero; got " + size.shown());
-  overlap.compute_slowdown = map.require("compute_slowdown").as_positive_number();
-  overlap.comm_slowdown = map.require("comm_slowdown").as_positive_number();
-  map.finish();
-  return overlap;
+Fields<CommCurve> curve_fields() {
+  using C = CommCurve;
+  const Form<double> error = form::not_negative();
+  return {required("collective", &C::kind, kind_form(), "The collective."),
+          required("ranks", &C::ranks, form::integer(2, kMostRanks), "Ranks."),
+          {{{"nodes", "integer >= 1", "required", "Nodes."}},
+           [](Map& map, C& curve) {
+             curve.nodes = static_cast<int>(map.require("nodes").as_integer(1, curve.ranks));
+           }},
+          required("segments", &C::segments, form::list(form::map(segment_fields()), check_segment),
+                   "Time = latency + bytes over busbw."),
+          group<C>("fitted_on",
+                   {required("smallest", &C::smallest, "The smallest."),
+                    required("largest", &C::largest, "The largest.")},
+                   "Sizes that were measured."),
+          required("residual_median", &C::residual_median, error, "Error of the fit, median."),
+          required("residual_max", &C::residual_max, error, "The largest."),
+          // A curve of fewer than 8 sizes has no points to leave out.
+          field("held_out_median", &C::held_out_median, error, "Error of points left out, median."),
+          field("held_out_max", &C::held_out_max, error, "The largest."),
+          field("error_p90_small", &C::error_p90_small, error, "90th percentile below 1 MiB."),
+          field("error_p90_large", &C::error_p90_large, error, "90th percentile from 1 MiB on.")};
 }
 
-std::vector<CommOverlap> read_overlaps(const Value& value) {
-  std::vector<CommOverlap> overlaps;
-  for (const Value& item : value.as_list()) {
-    const CommOverlap overlap = read_overlap(item);
-    if (std::any_of(overlaps.begin(), overlaps.end(), [&](const CommOverlap& other) {
-          return other.kind == overlap.kind && other.size == overlap.size;
-        })) {
-      item.fail("a second overlap of the same collective and size");
-    }
-    overlaps.push_back(overlap);
-  }
-  return overlaps;
+void check_curve(Map& map, CommCurve& curve) {
+  if (curve.segments.empty()) map.require("segments").fail("expected at least one segment");
+  if (curve.largest < curve.smallest)
+    map.require("fitted_on").as_map().require("largest").fail("expected no less than smallest");
 }
 
-Transport read_transport(const Value& value) {
-  Map map = value.as_map();
-  Transport transport;
-  transport.segments = static_cast<int>(map.require("segments").as_integer(1, kMostSegments));
-  const Value largest = map.require("largest_segment");
-  transport.largest_segment = largest.as_bytes();
-  if (!(transport.largest_segment > Bytes(0))) {
-    largest.fail("expected a size above zero; got " + largest.shown());
-  }
-  transport.at_a_time = static_cast<int>(map.require("at_a_time").as_integer(1, kMostSegments));
-  const Value efficiency = map.require("efficiency");
-  transport.efficiency = efficiency.as_positive_number();
-  if (transport.efficiency > 1) efficiency.fail("expected a share of the link's rate, at most 1");
-  transport.wake = map.require("wake").as_seconds();
-  transport.per_message = map.require("per_message").as_seconds();
-  if (const auto rate = map.optional("host_rate")) {
-    transport.host_rate = rate->as_bytes_per_second();
-  }
-  if (const auto slice = map.optional("slice")) transport.slice = slice->as_seconds();
-  if (const auto queued = map.optional("queued")) {
-    transport.queued = queued->as_bytes();
-    if (!(transport.queued > Bytes(0))) {
-      queued->fail("expected a size above zero; got " + queued->shown());
-    }
-  }
-  transport.measured_at = map.require("measured_at").as_bytes_per_second();
-  transport.efficiency_error = map.require("efficiency_error").as_non_negative_number();
-  transport.host_error = map.require("host_error").as_non_negative_number();
-  map.finish();
-  return transport;
+Fields<CommOverlap> overlap_fields() {
+  using O = CommOverlap;
+  return {required("collective", &O::kind, kind_form(), "The collective."),
+          required("size", &O::size, form::size_above_0(), "Its bytes."),
+          required("compute_slowdown", &O::compute_slowdown, form::positive(),
+                   "Times as slow: compute."),
+          required("comm_slowdown", &O::comm_slowdown, form::positive(),
+                   "Times as slow: the collective.")};
+}
+
+void check_overlap(const Value& item, const std::vector<CommOverlap>& overlaps) {
+  const CommOverlap& last = overlaps.back();
+  const auto is_same = [&](const CommOverlap& other) {
+    return other.kind == last.kind && other.size == last.size;
+  };
+  if (std::ranges::count_if(overlaps, is_same) > 1)
+    item.fail("a second overlap of the same collective and size");
+}
+
+Fields<Transport> transport_fields() {
+  using T = Transport;
+  return {
+      required("segments", &T::segments, form::integer(1, kMostSegments),
+               "Parts of a chunk on the way.", "Gloo"),
+      required("largest_segment", &T::largest_segment, form::size_above_0(), "The largest part.",
+               "Gloo"),
+      required("at_a_time", &T::at_a_time, form::integer(1, kMostSegments), "Collectives at once.",
+               "Gloo"),
+      required("efficiency", &T::efficiency, form::positive().in("at most 1"),
+               "Payload over rate."),
+      required("wake", &T::wake, "Until a thread works on what arrived."),
+      required("per_message", &T::per_message, "A core's time for a segment."),
+      silent("host_rate", &T::host_rate, "Bytes that a core handles per second."),
+      silent("slice", &T::slice, "How long a thread keeps a core.").otherwise("-"),
+      silent("queued", &T::queued, form::size_above_0(),
+             "A connection's bytes in its port's queue.")
+          .otherwise("200 kB"),
+      required("measured_at", &T::measured_at, "Rate of the link."),
+      required("efficiency_error", &T::efficiency_error, form::not_negative(),
+               "Error of the efficiency."),
+      required("host_error", &T::host_error, form::not_negative(), "Error of the host's share.")};
+}
+
+void check_transport(Map& map, Transport& transport) {
+  if (transport.efficiency > 1)
+    map.require("efficiency").fail("expected a share of the link's rate, at most 1");
 }
 
 bool same_place(const CommCurve& a, const CommCurve& b) {
   return a.kind == b.kind && a.ranks == b.ranks && a.nodes == b.nodes;
+}
+
+void check_place(const Value& item, const std::vector<CommCurve>& curves) {
+  const auto is_same = [&](const CommCurve& other) { return same_place(curves.back(), other); };
+  if (std::ranges::count_if(curves, is_same) > 1)
+    item.fail("a second curve of the same collective, ranks and nodes");
 }
 
 void check_links(const Value& where, const CommProfile& profile) {
@@ -183,10 +184,6 @@ std::string transport_text(const Transport& transport) {
                             transport.efficiency_error, transport.host_error);
 }
 
-}  // namespace
-
-namespace {
-
 /// `"2.23.4"`: its first two numbers.
 std::pair<int, int> read_nccl(const Value& value) {
   std::pair<int, int> version{0, 0};
@@ -199,7 +196,27 @@ std::pair<int, int> read_nccl(const Value& value) {
   return version;
 }
 
+Fields<CommProfile> comm_profile_fields() {
+  using P = CommProfile;
+  return {required("name", &P::name, "Its name."),
+          required("hardware", &P::hardware, "What it was measured on."),
+          required("source", &P::source, "By whom and how."),
+          required("curves", &P::curves,
+                   form::list(form::map(curve_fields(), check_curve), check_place),
+                   "One per collective, ranks and nodes."),
+          field("nccl", &P::nccl, Form<std::pair<int, int>>{"text (version)", read_nccl},
+                "NCCL's version; another one here rescales the curves."),
+          silent("overlap", &P::overlap, form::list(form::map(overlap_fields()), check_overlap),
+                 "What compute and a collective cost each other."),
+          field("transport", &P::transport, form::map(transport_fields(), check_transport),
+                "Sockets of Gloo, measured between two nodes."),
+          field("links", &P::links, Form<CommLinks>{"map", read_comm_links},
+                "Links of the machine that the curves are of.")};
+}
+
 }  // namespace
+
+std::vector<Key> comm_profile_keys() { return keys_of(comm_profile_fields()); }
 
 CommProfile read_comm_profile(const Value& value) {
   Map map = value.as_map();
@@ -210,28 +227,9 @@ CommProfile read_comm_profile(const Value& value) {
   const SoundPart part;
   const Value curves = map.require("curves");
   part.check();  // another kind of file has other keys
-  CommProfile profile;
-  profile.name = map.require("name").as_string();
-  profile.hardware = map.require("hardware").as_string();
-  profile.source = map.require("source").as_string();
-  for (const Value& item : curves.as_list()) {
-    const CommCurve curve = read_curve(item);
-    if (std::any_of(profile.curves.begin(), profile.curves.end(),
-                    [&](const CommCurve& other) { return same_place(curve, other); })) {
-      item.fail("a second curve of the same collective, ranks and nodes");
-    }
-    profile.curves.push_back(curve);
-  }
+  const CommProfile profile = read_fields(map, comm_profile_fields());
   if (profile.curves.empty()) curves.fail("expected at least one curve");
-  if (const auto overlap = map.optional("overlap")) profile.overlap = read_overlaps(*overlap);
-  if (const auto transport = map.optional("transport")) {
-    profile.transport = read_transport(*transport);
-  }
-  if (const auto links = map.optional("links")) {
-    profile.links = read_comm_links(*links);
-    check_links(*links, profile);
-  }
-  if (const auto version = map.optional("nccl")) profile.nccl = read_nccl(*version);
+  if (profile.links) check_links(map.require("links"), profile);
   map.finish();
   part.check();
   return profile;

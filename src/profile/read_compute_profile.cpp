@@ -4,8 +4,10 @@
 #include <cmath>
 #include <optional>
 
+#include "config/fields.hpp"
 #include "config/mistakes.hpp"
 #include "profile/compute_profile.hpp"
+#include "profile/profile_keys.hpp"
 
 namespace rehearse::inline profile {
 namespace {
@@ -15,119 +17,133 @@ constexpr std::int64_t kMostElements = std::int64_t{1} << 50;
 /// What a stated sum may differ from that of the rounded times beside it.
 constexpr double kRounding = 5e-4;
 
-ProfileOrigin read_origin(const Value& value) {
-  Map map = value.as_map();
-  ProfileOrigin origin;
-  origin.device = map.require("device").as_string();
-  origin.driver = map.require("driver").as_string();
-  origin.cuda = map.require("cuda").as_string();
-  origin.nccl = map.require("nccl").as_string();
-  origin.libtorch = map.require("libtorch").as_string();
-  origin.date = map.require("date").as_string();
-  origin.command = map.require("command").as_string();
-  origin.host_threads = static_cast<int>(map.require("host_threads").as_integer(1, kMost));
-  map.finish();
-  return origin;
+Fields<ProfileOrigin> origin_fields() {
+  using O = ProfileOrigin;
+  return {
+      required("device", &O::device, "The GPU or CPU."),
+      required("driver", &O::driver, "Version of the driver."),
+      required("cuda", &O::cuda, "Version of CUDA; none: a CPU."),
+      required("nccl", &O::nccl, "Version of NCCL."),
+      required("libtorch", &O::libtorch, "Version of LibTorch."),
+      required("date", &O::date, "Day of the measurement."),
+      required("command", &O::command, "The command that wrote it."),
+      required("host_threads", &O::host_threads, form::integer(1, kMost), "Threads of the host.")};
 }
 
-/// 0 where it is left out: the device lacks the format.
-FlopsPerSecond rate_or_none(Map& map, const std::string& format) {
-  const std::optional<Value> rate = map.optional(format);
-  return rate ? rate->as_flops_per_second() : FlopsPerSecond(0);
+/// A rate that is left out is 0: the device lacks the format.
+Fields<DeviceRates> rate_fields() {
+  using R = DeviceRates;
+  return {required("fp32", &R::fp32, "Products in fp32."),
+          silent("tf32", &R::tf32, "In tf32."),
+          silent("fp16", &R::fp16, "In fp16."),
+          silent("bf16", &R::bf16, "In bf16."),
+          required("memory_bandwidth", &R::memory_bandwidth, "Copies."),
+          required("memory", &R::memory, "Its memory.")};
 }
 
-DeviceRates read_rates(const Value& value) {
-  Map map = value.as_map();
-  const DeviceRates rates{.fp32 = map.require("fp32").as_flops_per_second(),
-                          .tf32 = rate_or_none(map, "tf32"),
-                          .fp16 = rate_or_none(map, "fp16"),
-                          .bf16 = rate_or_none(map, "bf16"),
-                          .memory_bandwidth = map.require("memory_bandwidth").as_bytes_per_second(),
-                          .memory = map.require("memory").as_bytes()};
-  map.finish();
-  return rates;
+Fields<ProfiledUnit> unit_fields() {
+  using U = ProfiledUnit;
+  return {required("name", &U::name, "Name."),
+          required("tensors", &U::tensors, form::list(form::integer(1, kMostElements)),
+                   "Elements of each parameter."),
+          field("buffer_elements", &U::buffer_elements, form::integer(0, kMostElements),
+                "Elements of its buffers.")};
 }
 
-ProfiledUnit read_profiled_unit(const Value& value) {
-  Map map = value.as_map();
-  ProfiledUnit unit;
-  unit.name = map.require("name").as_string();
-  for (const Value& elements : map.require("tensors").as_list()) {
-    unit.tensors.push_back(elements.as_integer(1, kMostElements));
-  }
-  unit.buffer_elements = map.integer_or("buffer_elements", 0, 0, kMostElements);
-  map.finish();
-  return unit;
+void check_unit(const Value& item, const std::vector<ProfiledUnit>& units) {
+  if (std::ranges::count(units, units.back().name, &ProfiledUnit::name) > 1)
+    item.fail(fmt::format("a second unit named \"{}\"", units.back().name));
 }
 
-std::vector<ProfiledUnit> read_profiled_units(const Value& value) {
-  std::vector<ProfiledUnit> units;
-  for (const Value& item : value.as_list()) {
-    units.push_back(read_profiled_unit(item));
-    for (std::size_t i = 0; i + 1 < units.size(); ++i) {
-      if (units[i].name == units.back().name) {
-        item.fail(fmt::format("a second unit named \"{}\"", units[i].name));
-      }
-    }
-  }
-  if (units.empty()) value.fail("expected at least one unit");
-  return units;
+Fields<UnitTimes> unit_times_fields() {
+  using U = UnitTimes;
+  static const Form<double> kSpread = form::not_negative();
+  return {required("name", &U::name, "The unit."),
+          required("forward", &U::forward, "Forward."),
+          required("backward", &U::backward, "Backward."),
+          required("forward_spread", &U::forward_spread, kSpread, "Quartiles over median."),
+          required("backward_spread", &U::backward_spread, kSpread, "The same of backward."),
+          field("forward_launch", &U::forward_launch, "Host time of its launches."),
+          field("backward_launch", &U::backward_launch, "The same of backward."),
+          required("saved", &U::saved, "Kept for backward."),
+          required("workspace", &U::workspace, "Taken meanwhile."),
+          required("forward_flops", &U::forward_flops, form::not_negative(), "Operations."),
+          required("backward_flops", &U::backward_flops, form::not_negative(),
+                   "Operations of backward."),
+          required("forward_moved", &U::forward_moved, "Bytes read and written."),
+          required("backward_moved", &U::backward_moved, "Those of backward.")};
 }
 
-UnitTimes read_unit(const Value& value) {
-  Map map = value.as_map();
-  UnitTimes unit;
-  unit.name = map.require("name").as_string();
-  unit.forward = map.require("forward").as_seconds();
-  unit.backward = map.require("backward").as_seconds();
-  unit.forward_spread = map.require("forward_spread").as_non_negative_number();
-  unit.backward_spread = map.require("backward_spread").as_non_negative_number();
-  unit.forward_launch = map.seconds_or("forward_launch", Seconds(0));
-  unit.backward_launch = map.seconds_or("backward_launch", Seconds(0));
-  unit.saved = map.require("saved").as_bytes();
-  unit.workspace = map.require("workspace").as_bytes();
-  unit.forward_flops = Flops(map.require("forward_flops").as_non_negative_number());
-  unit.backward_flops = Flops(map.require("backward_flops").as_non_negative_number());
-  unit.forward_moved = map.require("forward_moved").as_bytes();
-  unit.backward_moved = map.require("backward_moved").as_bytes();
-  map.finish();
-  return unit;
-}
-
-Seconds read_positive(const Value& value) {
-  const Seconds time = value.as_seconds();
-  if (!(time > Seconds(0))) value.fail("expected a time above zero");
-  return time;
-}
-
-StepTimes read_whole(const Value& value) {
-  Map map = value.as_map();
-  const StepTimes whole{.forward = read_positive(map.require("forward")),
-                        .backward = read_positive(map.require("backward")),
-                        .optimizer = map.require("optimizer").as_seconds(),
-                        .step = read_positive(map.require("step"))};
-  map.finish();
-  return whole;
-}
-
-/// The check is stated for readers of the file; it must be that of the times beside it.
-void read_sum_check(const Value& value, const BatchPoint& point) {
-  Map map = value.as_map();
-  const Value units = map.require("units");
-  const Value whole = map.require("whole");
-  const Value difference = map.require("difference");
-  const auto differs = [](Seconds stated, Seconds sum) {
-    return std::abs(stated / sum - 1) > kRounding;
+Form<Seconds> time_above_zero() {
+  Form<Seconds> above = form_of<Seconds>();
+  above.read = [](const Value& value) {
+    const Seconds time = value.as_seconds();
+    if (!(time > Seconds(0))) value.fail("expected a time above zero");
+    return time;
   };
-  if (differs(units.as_seconds(), point.units_sum())) {
-    units.fail("is not the sum of the units' times");
-  }
-  if (differs(whole.as_seconds(), point.whole.forward + point.whole.backward)) {
-    whole.fail("is not the whole step's forward and backward");
-  }
-  if (std::abs(difference.as_number() - point.sum_difference()) > 2 * kRounding) {
-    difference.fail("is not what the units' sum differs from the whole by");
-  }
+  return above;
+}
+
+Fields<StepTimes> step_fields() {
+  using S = StepTimes;
+  return {required("forward", &S::forward, time_above_zero(), "Forward."),
+          required("backward", &S::backward, time_above_zero(), "Backward."),
+          required("optimizer", &S::optimizer, "Optimizer."),
+          required("step", &S::step, time_above_zero(), "All of it.")};
+}
+
+/// What a point says of itself, for readers of the file.
+struct SumCheck {
+  Seconds units, whole;
+  double difference = 0;
+};
+
+Fields<SumCheck> sum_check_fields() {
+  using S = SumCheck;
+  return {required("units", &S::units, "Sum of the units."),
+          required("whole", &S::whole, "Forward and backward."),
+          required("difference", &S::difference, form::number(), "Relative difference.")};
+}
+
+Fields<BatchPoint> point_fields() {
+  using P = BatchPoint;
+  return {required("batch", &P::batch, form::integer(1, kMost).in("samples"), "The batch."),
+          required("repetitions", &P::repetitions, form::integer(1, kMost), "Repetitions."),
+          required("allocated_peak", &P::allocated_peak, "Peak of allocated memory."),
+          field("reserved_peak", &P::reserved_peak, "Peak of reserved memory."),
+          required("whole", &P::whole, form::map(step_fields()), "The whole step."),
+          {lines_of({"sum_check", "map", "required", "Units against the whole."},
+                    keys_of(sum_check_fields(), ".")),
+           [](Map& map, P&) { map.require("sum_check"); }},  // read where the units are known
+          required("units", &P::units, form::list(form::map(unit_times_fields())),
+                   "Costs of each unit.")};
+}
+
+void check_point(const Value& item, const std::vector<BatchPoint>& points) {
+  if (points.size() == 1) return;
+  const BatchPoint& before = points[points.size() - 2];
+  if (points.back().batch <= before.batch)
+    item.fail(fmt::format("expected a batch above {}, the one before", before.batch));
+}
+
+Fields<OptimizerTime> optimizer_fields() {
+  using O = OptimizerTime;
+  return {required("time", &O::time, "Median."),
+          required("spread", &O::spread, form::not_negative(), "Quartiles apart, over median."),
+          required("repetitions", &O::repetitions, form::integer(1, kMost), "Repetitions.")};
+}
+
+/// It must be that of the times beside it.
+void check_sums(const Value& value, const BatchPoint& point) {
+  Map map = value.as_map();
+  const SumCheck stated = read_fields(map, sum_check_fields());
+  const auto differs = [](Seconds one, Seconds sum) { return std::abs(one / sum - 1) > kRounding; };
+  if (differs(stated.units, point.units_sum()))
+    map.require("units").fail("is not the sum of the units' times");
+  if (differs(stated.whole, point.whole.forward + point.whole.backward))
+    map.require("whole").fail("is not the whole step's forward and backward");
+  if (std::abs(stated.difference - point.sum_difference()) > 2 * kRounding)
+    map.require("difference").fail("is not what the units' sum differs from the whole by");
   map.finish();
 }
 
@@ -139,82 +155,68 @@ void check_same_units(const Value& value, const std::vector<UnitTimes>& times,
   if (!same) value.fail("expected the profile's units, in their order");
 }
 
-BatchPoint read_point(const Value& value, const std::vector<ProfiledUnit>& profiled) {
-  Map map = value.as_map();
-  BatchPoint point;
-  point.batch = map.require("batch").as_integer(1, kMost);
-  point.repetitions = map.require("repetitions").as_integer(1, kMost);
-  point.allocated_peak = map.require("allocated_peak").as_bytes();
-  if (const auto reserved = map.optional("reserved_peak"))
-    point.reserved_peak = reserved->as_bytes();
-  point.whole = read_whole(map.require("whole"));
-  const Value sum_check = map.require("sum_check");
-  const Value units = map.require("units");
-  for (const Value& unit : units.as_list()) point.units.push_back(read_unit(unit));
-  check_same_units(units, point.units, profiled);
-  read_sum_check(sum_check, point);
-  map.finish();
-  return point;
-}
-
-std::vector<BatchPoint> read_points(const Value& value, const std::vector<ProfiledUnit>& units) {
-  std::vector<BatchPoint> points;
-  for (const Value& item : value.as_list()) {
-    points.push_back(read_point(item, units));
-    if (points.size() == 1) continue;
-    const BatchPoint& before = points[points.size() - 2];
-    if (points.back().batch <= before.batch) {
-      item.fail(fmt::format("expected a batch above {}, the one before", before.batch));
-    }
-  }
-  return points;
-}
-
 std::vector<OptimizerTime> read_optimizers(const Value& value) {
   std::vector<OptimizerTime> optimizers;
   Map map = value.as_map();
-  for (const std::string& kind : map.keys()) {
-    Map entry = map.require(kind).as_map();
-    optimizers.push_back({.kind = kind,
-                          .time = entry.require("time").as_seconds(),
-                          .spread = entry.require("spread").as_non_negative_number(),
-                          .repetitions = entry.require("repetitions").as_integer(1, kMost)});
-    entry.finish();
-  }
+  for (const std::string& kind : map.keys())
+    optimizers.emplace_back(read_fields(map.require(kind), optimizer_fields())).kind = kind;
   return optimizers;
 }
 
-void read_sample(const Value& value, ComputeProfile& profile) {
-  Map map = value.as_map();
-  profile.image = map.integer_or("image", 0, 1, kMost);
-  profile.sequence = map.integer_or("sequence", 0, 1, kMost);
-  if (const auto input = map.optional("input")) profile.input = input->as_string();
-  map.finish();
-  if ((profile.image > 0) + (profile.sequence > 0) + !profile.input.empty() != 1) {
-    value.fail("expected an image size, a sequence length or an input");
+Fields<ComputeProfile> compute_profile_fields() {
+  using P = ComputeProfile;
+  std::vector<Key> optimizers =
+      lines_of({".NAME", "map", "-", "One optimizer."}, keys_of(optimizer_fields(), "."));
+  return {
+      {{{"schema", kProfileSchema, "required", "Version of the format."},
+        {"kind", "compute", "required", "Kind of the profile."}},
+       [](Map& map, P&) { map.require("kind").as_choice({"compute"}); }},
+      required("model", &P::model, "The network."),
+      required("precision", &P::precision, form::one_of(precision_names()).as(parse_precision),
+               "Its precision."),
+      required("provenance", &P::origin, form::map(origin_fields()), "Where it comes from."),
+      group<P>("sample",
+               {field("image", &P::image, form::integer(1, kMost).in("pixels"), "An image."),
+                field("sequence", &P::sequence, form::integer(1, kMost).in("tokens"), "A text."),
+                silent("input", &P::input, "Input of a module of your own.")},
+               "What one sample is: one of the three."),
+      required("rates", &P::rates, form::map(rate_fields()), "What the device reached."),
+      required("units", &P::units, form::list(form::map(unit_fields()), check_unit),
+               "Units in forward order."),
+      required("step_optimizer", &P::step_optimizer, "Optimizer of the whole step."),
+      required("optimizers", &P::optimizers,
+               Form<std::vector<OptimizerTime>>{"map", read_optimizers, {}, optimizers},
+               "Times of optimizers."),
+      required("points", &P::points, form::list(form::map(point_fields()), check_point),
+               "One per batch.")};
+}
+
+/// Holds the parts of a profile against each other.
+void check_profile(Map& map, const ComputeProfile& profile) {
+  if ((profile.image > 0) + (profile.sequence > 0) + !profile.input.empty() != 1)
+    map.require("sample").fail("expected an image size, a sequence length or an input");
+  if (profile.units.empty()) map.require("units").fail("expected at least one unit");
+  const std::vector<Value> points = map.require("points").as_list();
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    Map point = points[i].as_map();
+    check_same_units(point.require("units"), profile.points[i].units, profile.units);
+    check_sums(point.require("sum_check"), profile.points[i]);
   }
 }
 
 }  // namespace
+
+std::vector<Key> compute_profile_keys() { return keys_of(compute_profile_fields()); }
 
 ComputeProfile read_compute_profile(const Value& value) {
   Map map = value.as_map();
   const SoundPart part;
   map.require("schema").as_choice({kProfileSchema});
   part.check();  // another kind of file has other keys
-  map.require("kind").as_choice({"compute"});
-  ComputeProfile profile;
-  profile.origin = read_origin(map.require("provenance"));
-  profile.model = map.require("model").as_string();
-  profile.precision = parse_precision(map.require("precision").as_choice(precision_names()));
-  read_sample(map.require("sample"), profile);
-  profile.rates = read_rates(map.require("rates"));
-  profile.units = read_profiled_units(map.require("units"));
-  profile.step_optimizer = map.require("step_optimizer").as_string();
-  profile.optimizers = read_optimizers(map.require("optimizers"));
-  profile.points = read_points(map.require("points"), profile.units);
+  const ComputeProfile profile = read_fields(map, compute_profile_fields());
   map.finish();
   part.check();
+  check_profile(map, profile);
   return profile;
 }
 

@@ -181,6 +181,7 @@ BOOST_AUTO_TEST_CASE(every_key_that_a_reader_asks_for_stands_in_the_reference) {
 BOOST_AUTO_TEST_CASE(every_key_of_the_reference_is_asked_for_with_its_type_and_default) {
   const auto by_row = uses_by_row();
   for (const Row& row : rows()) {
+    if (row.key->is_field) continue;                // what reads it says so
     if (row.section->prefix == "cases/") continue;  // recorded runs are long to read
     if (is_fixed(types_of(*row.key).front())) continue;
     const auto found = by_row.find(&row);

@@ -20,12 +20,9 @@ inline const char* const kMachine =
     "pcie: 20GBps, pcie_latency: 1us, pcie_peer_to_peer: false, staged_rate: 20GBps, "
     "usd_per_hour: {on_demand: 9, spot: 3}, ";
 inline const char* const kGpu =
-    "gpu: {name: X, fp32: 30TFLOPs, tf32: 60TFLOPs, fp16: 90TFLOPs, bf16: 90TFLOPs, fp8: 90TFLOPs, "
-    "fp4: 90TFLOPs, memory: 24GiB, "
-    "memory_bandwidth: 900GBps, source: me, tdp: 300W, sms: 60, profiles: /, kernels: {matrix: "
-    "0.7, "
-    "matrix_fp32: 0.7, matrix_memory: 0.7, attention: 0.3, memory: 0.8, launch: 3us, source: me, "
-    "relative: A10G}}";
+    "gpu: {fp32: 30TFLOPs, memory: 24GiB, memory_bandwidth: 900GBps, tdp: 300W, profiles: /, "
+    "kernels: {matrix: 0.7, matrix_fp32: 0.7, matrix_memory: 0.7, attention: 0.3, memory: 0.8, "
+    "launch: 3us, source: me, relative: A10G}}";
 
 inline std::string machine(const std::string& fabric, const std::string& more = "") {
   return fmt::format(
@@ -38,24 +35,19 @@ inline std::string machine(const std::string& fabric, const std::string& more = 
 inline std::vector<std::vector<std::string>> more_options() {
   const std::string built_in = "model={use: gpt2, batch_per_gpu: 4, ";
   const std::string platforms = (data_folder() / "platforms/").string();
-  const std::string failures = "train={samples_per_epoch: 1000, epochs: 2, market: on_demand}";
+  const std::string failures = "train={steps: 9}";
   return {
       {kNetwork, "model.measured_at={batch_per_gpu: 4, gpu: A10G, precision: fp32}",
        "model.precision=fp32", "model.activation_checkpointing={every: 1}"},
       {kNetwork, "model.measured_at={batch_per_gpu: 4, gpu: generic}",
        "model.activation_checkpointing={units: [a]}",
-       "run={steps: 3, warmup_steps: 1, until: steps, seed: 2, fidelity: hop, jitter: {lognormal: "
-       "{cv: 0.1}}, replications: {precision: 0.1, at_least: 1, at_most: 9}, stragglers: [{rank: "
-       "0, "
-       "slowdown: 1.1, delay: 1ms}], speed_spread: 0.01, overlap_slowdown: 1.1, set_to_none: "
-       "true}"},
-      {"run={jitter: {exponential: {cv: 0.5}}, replications: 3, efficiency: {matrix: 0.5, "
-       "depthwise: "
-       "0.5, attention: 0.5, memory: 0.5, kernel_launch: 3us, host_launch: 5us}, data_loading: "
-       "{sample: 1us, num_workers: "
-       "2, prefetch_factor: 3}}"},
-      {"run={jitter: {exponential: {}}, replications: {precision: 0.1}, fidelity: auto}"},
-      {"run={jitter: none, play: all}", "train={steps: 9}"},
+       "run={jitter: {lognormal: {cv: 0.1}}, replications: {precision: 0.1, at_least: 1, at_most: "
+       "9}, stragglers: [{rank: 0, slowdown: 1.1, delay: 1ms}], speed_spread: 0.01, "
+       "overlap_slowdown: 1.1}"},
+      {"run={jitter: {exponential: {cv: 0.5}}, replications: 3, data_loading: {sample: 1us, "
+       "num_workers: 2}}"},
+      {"run={jitter: {exponential: {}}, replications: {precision: 0.1}}"},
+      {"run={jitter: none}"},
       {built_in + "sequence: 128, attention: eager, fused_softmax: true, loss: huggingface, "
                   "embedding_dtype: bf16, train_metrics: 2, "
                   "precision: bf16, costs: analytic, activation_checkpointing: per_unit}"},
@@ -133,19 +125,9 @@ inline std::vector<std::vector<std::string>> more_options() {
        "train={tokens: 1Mi, global_batch: {tokens: 8Ki}}"},
       {built_in + "}", "train={global_batch: {sequences: 64}}"},
       {"model={use: resnet50, batch_per_gpu: 4, classes: 10, image: 64, channels_last: true}"},
-      {"memory={device: cuda, cuda_context: 1343MiB, allocator: {max_split_size_mb: 128, "
-       "expandable_segments: false, "
-       "roundup_power2_divisions: 4, memory_fraction: 0.9, garbage_collection_threshold: 0.8}}"},
-      {"memory={allocator: {}}"},
       {"strategy={ddp: {bucket_cap_mb: 1, first_bucket_mb: 1, gradient_as_bucket_view: true, "
        "static_graph: true, compression: fp16, gradient_accumulation: 2, algorithm: ring}}"},
-      {"strategy={fsdp: {sharding: hybrid_shard, shard_group: 2, wrap: model, "
-       "reentrant_checkpoints: false, adapters_apart: "
-       "false, backward_prefetch: "
-       "none, forward_prefetch: true, limit_all_gathers: false, param_dtype: bf16, reduce_dtype: "
-       "fp32, buffer_dtype: fp32, cpu_offload: true, gradient_accumulation: 2, no_sync: false, "
-       "algorithm: "
-       "ring, host_overhead: 1us}}",
+      {"strategy={fsdp: {wrap: model, reentrant_checkpoints: false, adapters_apart: false}}",
        built_in + "}"},
       {"strategy={fsdp2: {reshard_after_forward: true, shard_group: 2, param_dtype: bf16, "
        "reduce_dtype: fp32, cpu_offload: true, gradient_accumulation: 2, algorithm: ring, "
@@ -204,21 +186,14 @@ inline std::vector<std::vector<std::string>> more_options() {
        "buffer_dtype: fp32, cpu_offload: false, gradient_accumulation: 2, algorithm: ring}}",
        built_in + "}"},
       {"strategy={zero: {stage: 1}}"},
-      {"strategy={ps: {servers: 2, server_host: worker, staleness: 2, backup_workers: 0, "
-       "apply_rate: "
-       "1GBps, aggregate: none, worker_cpu_rate: 1GBps, server_cpu_rate: 1GBps, partition: unit, "
-       "scheduling: fifo, layerwise: true, warmup_rounds: 1, local_steps: 2, sampled_workers: 0}}"},
+      {"strategy={ps: {server_host: worker, staleness: 2, worker_cpu_rate: 1GBps, "
+       "server_cpu_rate: 1GBps, partition: unit, layerwise: true}}"},
       {"strategy={ps: {}}"},
-      {"strategy={ps: {local_steps: 2, outer_optimizer: {sgd: {learning_rate: 0.7, momentum: 0.9, "
-       "nesterov: true}}, compression: int8}}"},
+      {"strategy={ps: {local_steps: 2, outer_optimizer: {sgd: {nesterov: true}}}}"},
       {"strategy={ps: {local_steps: 2, outer_optimizer: {sgd: {}}}}"},
-      {"strategy={ps: {partition: 4MiB, layerwise: true, scheduling: priority}}"},
-      {"strategy={local_sgd: {period: 4, algorithm: ring}}"},
-      {"strategy={local_sgd: {period: 4, replicas: 2, outer_optimizer: {sgd: {learning_rate: 0.7, "
-       "momentum: 0.9, nesterov: true}}, compression: int8, fragments: 2, overlap_steps: 1}, ddp: "
-       "{}}"},
+      {"strategy={ps: {partition: 4MiB, layerwise: true}}"},
+      {"strategy={local_sgd: {period: 4, outer_optimizer: {sgd: {nesterov: true}}}}"},
       {"strategy={local_sgd: {period: 4, outer_optimizer: {sgd: {}}}}"},
-      {"strategy={local_sgd: {period: 4}}"},
       {"optimizer={adamw: {fused: false, foreach: true, state_dtype: bf16, master_dtype: none, "
        "clip_grad: 1, grad_scaler: true}}"},
       {"optimizer={adamw_8bit: {paged: false, offload: none}}"},
@@ -226,19 +201,15 @@ inline std::vector<std::vector<std::string>> more_options() {
       {machine("{fat_tree: {down: [2, 2], up: [1, 1], links: [1, 1], bandwidth: 9Gbps, latency: "
                "1us, burst: 1MiB}}",
                kGpu)},
-      {machine("{torus: {dimensions: [2, 2], bandwidth: 9Gbps, latency: 1us, burst: 1MiB}}",
+      {machine("{torus: {dimensions: [2, 2], bandwidth: 9Gbps}}",
                "transport: {rdma: {efficiency: 0.8, rate: 9GBps, per_message: 1us, per_chunk: 1us, "
                "low_latency: true}}")},
-      {machine("{sites: {nodes: 2, bandwidth: 9Gbps, latency: 1ms}}", "")},
-      {machine("{rail: {nodes: 2, uplinks: 2, bandwidth: 9Gbps, latency: 1us, burst: 1MiB}}", "")},
       {machine(
-          "{dragonfly: {groups: 2, chassis: 1, routers: 2, nodes_per_router: 1, group_links: 2, "
-          "chassis_links: 2, router_links: 2, bandwidth: 9Gbps, latency: 1us, burst: 1MiB}}",
+          "{star: {}}",
           "transport: {tcp: {efficiency: 0.8, rate: 1GBps, sockets: 4, socket_rate: 1GBps, "
           "host_rate: 4GBps, per_message: 1us, per_chunk: 0us, low_latency: true}}, nic_latency: "
           "9us")},
-      {"cluster={nodes: 4, node: {nic: 1Gbps, pcie_peer_to_peer: false, usd_per_hour: 3}, fabric: "
-       "{dragonfly: {groups: 2, chassis: 1, routers: 2, nodes_per_router: 1, bandwidth: 9Gbps}}}"},
+      {"cluster={nodes: 4, node: {nic: 1Gbps, pcie_peer_to_peer: false, usd_per_hour: 3}}"},
       {"cluster={nodes: 2, node: {gpus: 2, nvlink: 300GBps, nvlink_latency: 1us, nic: 9Gbps}, "
        "busy_cores: {slowdown: 2}, shared_cores: 2}"},
       {"cluster={nodes: 2, node: {gpu: A10, nvlink: 300GBps, nic: 200Gbps}, comm_profile: " +
@@ -252,30 +223,19 @@ inline std::vector<std::vector<std::string>> more_options() {
        "9us, nic_burst: 1MiB, transport: tcp, nvlink: 200GBps, nvlink_latency: 1us, pcie: 20GBps, "
        "pcie_latency: 1us, host_bandwidth: 90GBps, cores: 9, speed: 1, memory: 30GiB, tdp: 300W, "
        "usd_per_hour: 3, comm_profile: none}"},
-      {"cluster={use: aws_p4d, nodes: 2, collectives: nccl, nccl: {version: 2.23.4, "
-       "algorithms: Ring, protocols: LL, sharp: true}}"},
-      {"cluster={use: aws_p4d, nodes: 2, nccl: {algorithms: [Ring, Tree], "
-       "protocols: [LL, Simple]}}"},
+      {"cluster={use: aws_p4d, nodes: 2, collectives: nccl, nccl: {version: 2.23.4}}"},
       {"cluster={use: aws_p4d, nodes: 2, nic: [9Gbps], transport: {rdma: {}}, host_bandwidth: "
        "[90GBps], cores: [9]}"},
       {"cluster={use: aws_g5_12xlarge, nodes: 2, staged_rate: 9GBps}"},
-      {"energy={compute: 1, communication: 0.5, idle: 0.2, host: 500W, pue: 1.1, "
-       "grid_gco2_per_kwh: "
-       "300, usd_per_kwh: 0.1}",
-       "cluster.node.tdp=300W"},
-      {"energy={}", "cluster.node.tdp=300W"},
+      {"energy={host: 500W}", "cluster.node.tdp=300W"},
+      {"memory={device: cuda}"},
       {failures,
-       "failures={mtbf_per_node: 900h, mean_time_to_preemption: 30h, distribution: {weibull: "
-       "{shape: "
-       "0.7}}, detect: 1min, restart: 1min, on_failure: spare, spares: 2, repair: 4h, trainings: "
-       "20, "
-       "checkpoint: {interval: 30min, write: 9s, read: 9s, asynchronous: true}}"},
+       "failures={mtbf_per_node: 900h, distribution: {weibull: {shape: 0.7}}, checkpoint: "
+       "{interval: 30min, write: 9s}}"},
       {failures,
-       "failures={mtbf_per_node: 900h, checkpoint: {interval: auto, storage: 2GBps, "
-       "storage_per_node: 1GBps}}"},
-      {failures,
-       "failures={mtbf_per_node: 900h, distribution: exponential, checkpoint: {write: 9s}}"},
-      {"start={mode: gang, arrivals: {exponential: {mean: 3min}}}"},
+       "failures={mtbf_per_node: 900h, distribution: exponential, checkpoint: {interval: auto, "
+       "storage: 2GBps}}"},
+      {"start={arrivals: {exponential: {mean: 3min}}}"},
       {"start={arrivals: {uniform: {latest: 3min}}}"},
       {"start={arrivals: [0s, 1s, 2s, 3s]}"},
       {"jobs={nodes: [0, 1], others: [{nodes: [2, 3], strategy: {fsdp: {}}, optimizer: {adam: {}}, "

@@ -10,43 +10,41 @@
 namespace rehearse::inline strategy {
 namespace {
 
-const Choices<OuterCompression> kCompressions = {{"none", OuterCompression::none},
-                                                 {"bf16", OuterCompression::bf16},
-                                                 {"int8", OuterCompression::int8},
-                                                 {"int4", OuterCompression::int4}};
+Fields<OuterSgd> sgd_fields() {
+  using S = OuterSgd;
+  return {field("learning_rate", &S::learning_rate, form::positive(),
+                "Of the outer step; no time depends on it."),
+          field("momentum", &S::momentum, form::not_negative(), "Of the outer step."),
+          {{{"nesterov", "true or false", "true", "Nesterov's form of it."}}, [](Map& map, S& sgd) {
+             sgd.nesterov = map.bool_or("nesterov", sgd.nesterov && sgd.momentum > 0);
+           }}};
+}
+
+OuterSgd read_outer_optimizer(const Value& value) {
+  Map map = read_named_options(value, {"sgd"}, "an outer optimizer").options;
+  const OuterSgd sgd = read_fields(map, sgd_fields());
+  if (sgd.momentum >= 1)
+    map.at_key("momentum")
+        .fail(fmt::format("{:g} of what was before never dies away", sgd.momentum), "less than 1");
+  if (sgd.nesterov && sgd.momentum == 0)
+    map.at_key("nesterov")
+        .fail("Nesterov's step needs a momentum", "set momentum above 0, or nesterov: false");
+  map.finish();
+  return sgd;
+}
 
 }  // namespace
 
-std::optional<OuterSgd> read_outer_optimizer(Map& map) {
-  const std::optional<Value> value = map.optional("outer_optimizer");
-  if (!value) return std::nullopt;
-  NamedOptions named = read_named_options(*value, {"sgd"}, "an outer optimizer");
-  OuterSgd sgd;
-  sgd.learning_rate = named.options.positive_number_or("learning_rate", sgd.learning_rate);
-  sgd.momentum = named.options.non_negative_number_or("momentum", sgd.momentum);
-  if (sgd.momentum >= 1)
-    named.options.at_key("momentum")
-        .fail(fmt::format("{:g} of what was before never dies away", sgd.momentum), "less than 1");
-  sgd.nesterov = named.options.bool_or("nesterov", sgd.nesterov && sgd.momentum > 0);
-  if (sgd.nesterov && sgd.momentum == 0)
-    named.options.at_key("nesterov")
-        .fail("Nesterov's step needs a momentum", "set momentum above 0, or nesterov: false");
-  named.options.finish();
-  return sgd;
+Form<OuterSgd> outer_optimizer_form(const std::string& meaning) {
+  std::vector<Key> below = keys_of(sgd_fields(), ".sgd.");
+  below.insert(below.begin(), {".sgd", "map", "-", meaning});
+  return {"map", read_outer_optimizer, {}, below};
 }
 
 void refuse_without_outer_optimizer(Map& map, const std::string& key, const std::string& how) {
   if (map.has(key))
     map.at_key(key).fail("it is about the pseudo-gradients of an outer optimizer",
                          how + ", or remove it");
-}
-
-OuterCompression read_outer_compression(Map& map, const std::optional<OuterSgd>& outer,
-                                        const std::string& how) {
-  if (outer)
-    return value_of(kCompressions, map.choice_or("compression", "none", names_of(kCompressions)));
-  refuse_without_outer_optimizer(map, "compression", how);
-  return OuterCompression::none;
 }
 
 Bytes wire_element(OuterCompression compression, Bytes element) {

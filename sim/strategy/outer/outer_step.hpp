@@ -2,19 +2,28 @@
 
 #include <optional>
 
+#include "config/fields.hpp"
 #include "strategy/strategy.hpp"
 
 namespace rehearse::inline strategy {
 
 inline constexpr const char* kSetOuter = "set outer_optimizer: {sgd: {}}";
 
-/// `outer_optimizer: {sgd: {...}}` of local_sgd and of ps; nothing where it is missing. InputError
+/// `outer_optimizer: {sgd: {...}}` of local_sgd and of ps, where `sgd` has that meaning. InputError
 /// where its numbers do not fit together.
-std::optional<OuterSgd> read_outer_optimizer(Map& map);
-/// `compression` of pseudo-gradients, which only an outer optimizer has; InputError without it, as
-/// refuse_without_outer_optimizer().
-OuterCompression read_outer_compression(Map& map, const std::optional<OuterSgd>& outer,
-                                        const std::string& how = kSetOuter);
+Form<OuterSgd> outer_optimizer_form(const std::string& meaning);
+/// `compression` of pseudo-gradients, which only an outer optimizer has.
+template <class Options>
+Field<Options> outer_compression_field() {
+  return field("compression", &Options::compression,
+               form::choice<OuterCompression>({{"none", OuterCompression::none},
+                                               {"bf16", OuterCompression::bf16},
+                                               {"int8", OuterCompression::int8},
+                                               {"int4", OuterCompression::int4}}),
+               "Pseudo-gradients on their way; none: as parameters are stored.",
+               "Douillard et al. 2025")
+      .where([](const Options& options) { return options.outer.has_value(); });
+}
 /// What `key` is about needs an outer optimizer, which is missing: InputError. `how` gives one.
 void refuse_without_outer_optimizer(Map& map, const std::string& key,
                                     const std::string& how = kSetOuter);

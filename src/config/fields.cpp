@@ -1,0 +1,116 @@
+#include "config/fields.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace rehearse::inline config {
+namespace {
+
+std::string say_number(double number) { return fmt::format("{:.15g}", number); }
+
+template <class Quantity>
+std::string say_quantity(const Quantity& quantity) {
+  return format(quantity);
+}
+
+double read_within(const Value& value, double low, double high) {
+  const double number = value.as_number();
+  if (number >= low && number <= high) return number;
+  value.mistake(
+      fmt::format("expected a number from {} to {}; got \"{}\"", low, high, value.shown()));
+  return std::clamp(number, low, high);
+}
+
+}  // namespace
+
+std::vector<Key> lines_of(Key key, const std::vector<Key>& below) {
+  std::vector<Key> lines;
+  for (const Key& one : below) lines.emplace_back(one).name.insert(0, key.name);
+  lines.insert(lines.begin(), std::move(key));
+  return lines;
+}
+
+template <>
+Form<bool> form_of() {
+  const auto say = [](bool value) { return std::string(value ? "true" : "false"); };
+  return {"true or false", &Value::as_bool, say, {}, false};
+}
+
+template <>
+Form<std::string> form_of() {
+  const auto say = [](const std::string& text) { return text.empty() ? "\"\"" : text; };
+  return {"text", &Value::as_string, say, {}, false};
+}
+
+template <>
+Form<Seconds> form_of() {
+  return {"time", &Value::as_seconds, say_quantity<Seconds>, {}, false};
+}
+
+template <>
+Form<Bytes> form_of() {
+  return {"size", &Value::as_bytes, say_quantity<Bytes>, {}, false};
+}
+
+template <>
+Form<BytesPerSecond> form_of() {
+  return {"data rate", &Value::as_bytes_per_second, say_quantity<BytesPerSecond>, {}, false};
+}
+
+template <>
+Form<FlopsPerSecond> form_of() {
+  return {"arithmetic rate", &Value::as_flops_per_second, {}, {}, false};
+}
+
+namespace form {
+
+Form<std::int64_t> integer(std::int64_t low, std::int64_t high) {
+  const auto read = [low, high](const Value& value) { return value.as_integer(low, high); };
+  const auto say = [](std::int64_t number) { return std::to_string(number); };
+  return {fmt::format("integer >= {}", low), read, say, {}, false};
+}
+
+Form<double> number() { return {"number", &Value::as_number, say_number, {}, false}; }
+
+Form<double> positive() {
+  return {"number > 0", &Value::as_positive_number, say_number, {}, false};
+}
+
+Form<double> not_negative() {
+  return {"number >= 0", &Value::as_non_negative_number, say_number, {}, false};
+}
+
+Form<double> within(double low, double high) {
+  const auto read = [low, high](const Value& value) { return read_within(value, low, high); };
+  return {fmt::format("number ({} to {})", low, high), read, say_number, {}, false};
+}
+
+Form<Seconds> time_above_0() {
+  auto above = form_of<Seconds>();
+  above.read = [](const Value& value) {
+    const Seconds time = value.as_seconds();
+    if (time <= Seconds(0)) value.fail("expected a time above 0; got \"" + value.shown() + "\"");
+    return time;
+  };
+  return above;
+}
+
+Form<Bytes> size_above_0() {
+  auto above = form_of<Bytes>();
+  above.read = [](const Value& value) {
+    const Bytes size = value.as_bytes();
+    if (size <= Bytes(0)) value.fail("expected a size above zero; got " + value.shown());
+    return size;
+  };
+  return above;
+}
+
+Form<std::string> one_of(const std::vector<std::string>& names) {
+  const auto read = [names](const Value& value) { return value.as_choice(names); };
+  return {fmt::format("{}", fmt::join(names, " | ")), read, form_of<std::string>().say, {}, false};
+}
+
+}  // namespace form
+
+}  // namespace rehearse::inline config
