@@ -55,6 +55,10 @@ void fill_experts(Facts& facts) {
     });
     return;
   }
+  // Where each rank has all experts, nobody dispatches tokens.
+  if (count_of(facts, "strategy.expert_parallel") <= 1)
+    std::erase_if(facts,
+                  [](const auto& fact) { return fact.first.starts_with("strategy.experts."); });
   std::int64_t width = count_of(facts, experts + "intermediate_size");
   if (width == 0) width = count_of(facts, kDims + "intermediate_size");
   const std::int64_t shared = count_of(facts, "shared_width");

@@ -1,50 +1,23 @@
 #include "foreign/kineto.hpp"
 
 #include <fmt/format.h>
-#include <zlib.h>
+#include <rapidjson/error/en.h>
+#include <rapidjson/reader.h>
 
 #include <algorithm>
 #include <cmath>
 #include <string_view>
 
 #include "base/error.hpp"
-#include "foreign/json_stream.hpp"
+#include "foreign/packed_text.hpp"
 
 namespace rehearse::inline foreign {
 namespace {
 
-constexpr unsigned kBuffer = 1U << 18;
 constexpr std::size_t kMostEvents = 40'000'000;
 constexpr std::size_t kMostNames = 2'000'000;
 constexpr std::size_t kMostName = 2000;
-
-/// A file, whether gzip has packed it or not (zlib tells).
-class Unpacked {
- public:
-  Unpacked(const std::filesystem::path& file, const std::function<void(double)>& progress)
-      : file_(gzopen(file.c_str(), "rb")), name_(file.string()), progress_(progress) {
-    if (file_ == nullptr) throw MissingError(name_ + ": error: cannot read the file");
-    gzbuffer(file_, kBuffer);
-  }
-  Unpacked(const Unpacked&) = delete;
-  Unpacked& operator=(const Unpacked&) = delete;
-  ~Unpacked() { gzclose(file_); }
-
-  std::size_t read(char* to, std::size_t most) {
-    const auto asked = static_cast<unsigned>(std::min<std::size_t>(most, kBuffer));
-    const int got = gzread(file_, to, asked);
-    if (got < 0) throw InputError(name_ + ": error: gzip's data is damaged");
-    read_ += got;
-    if (progress_) progress_(read_);
-    return static_cast<std::size_t>(got);
-  }
-
- private:
-  gzFile file_;
-  std::string name_;
-  const std::function<void(double)>& progress_;
-  double read_ = 0;
-};
+constexpr std::size_t kMostDepth = 200;
 
 /// A number of a file as a whole one, whatever it is.
 std::int64_t whole(double value) {
@@ -81,181 +54,176 @@ struct Event {
   }
 };
 
-class Reader {
- public:
-  Reader(KinetoTrace& trace, JsonStream& json, KinetoPart part)
-      : trace_(trace), json_(json), part_(part) {}
+/// Where in the file a value stands.
+enum class Place : std::uint8_t {
+  outside,
+  file,
+  devices,  ///< the list deviceProperties
+  device,
+  run,  ///< distributedInfo
+  events,
+  event,
+  arguments,
+  shapes,  ///< an operator's "Input Dims", of which the first counts
+  shape,
+  types,  ///< likewise
+  passed
+};
 
-  void read() {
-    bool found = false;
-    std::string_view key;
-    if (json_.next() != '{') fail_no_trace();
-    json_.open();
-    while (json_.member(key)) {
-      const char kind = json_.next();
-      if (key == "traceEvents" && kind == '[') {
-        found = true;
-        read_events();
-      } else if (key == "deviceProperties" && kind == '[') {
-        read_devices();
-      } else if (key == "distributedInfo" && kind == '{') {
-        read_rank();
-      } else {
-        json_.skip();
-      }
-    }
-    json_.end();
-    if (!found) fail_no_trace();
+/// Takes what RapidJSON reads, value by value, and keeps what an import needs.
+class Reader : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Reader> {
+ public:
+  Reader(KinetoTrace& trace, KinetoPart part, PackedText& text)
+      : trace_(trace), part_(part), text_(text) {}
+
+  bool found() const { return found_; }
+
+  [[noreturn]] void fail_no_trace() const {
+    throw InputError(trace_.file +
+                     ": error: no list traceEvents: this is no trace of PyTorch's profiler");
   }
+
+  bool Default() { return value(); }  ///< null, true and false
+  bool Int(int number) { return Double(number); }
+  bool Uint(unsigned number) { return Double(number); }
+  bool Int64(std::int64_t number) { return Double(static_cast<double>(number)); }
+  bool Uint64(std::uint64_t number) { return Double(static_cast<double>(number)); }
+  bool Double(double number) {
+    take(number);
+    return value();
+  }
+  bool String(const char* text, unsigned size, bool) {
+    take(std::string_view(text, size));
+    return value();
+  }
+  bool Key(const char* text, unsigned size, bool) {
+    if (places_.back() != Place::passed) key_.assign(text, size);
+    text_.pass_token();
+    return true;
+  }
+  bool StartObject() { return open(true); }
+  bool EndObject(unsigned) { return close(); }
+  bool StartArray() { return open(false); }
+  bool EndArray(unsigned) { return close(); }
 
  private:
-  bool is_number() {
-    const char c = json_.next();
-    return c == '-' || (c >= '0' && c <= '9');
-  }
-  bool is_text() { return json_.next() == '"'; }
-
-  /// Members of an object that has been reached; `member` takes a value by its key, or says no.
-  template <class Member>
-  void read_object(const Member& member) {
-    std::string_view key;
-    json_.open();
-    while (json_.member(key))
-      if (!member(key)) json_.skip();
-  }
-
-  bool take_number(double& to) {
-    if (!is_number()) return false;
-    to = json_.number();
-    return true;
-  }
-  bool take_text(std::string& to, std::size_t most = std::string::npos) {
-    if (!is_text()) return false;
-    to = json_.string().substr(0, most);
+  /// A value has ended.
+  bool value() {
+    if (places_.back() == Place::outside) fail_no_trace();
+    is_first_ = false;
+    text_.pass_token();
     return true;
   }
 
-  void read_devices() {
-    json_.open();
-    while (json_.element()) {
-      if (json_.next() != '{') {
-        json_.skip();
-        continue;
-      }
-      read_object([&](std::string_view key) {
-        if (key == "name" && trace_.device.empty()) return take_text(trace_.device);
-        return key == "totalGlobalMem" && take_number(trace_.device_memory);
-      });
+  Place inside(bool is_object) const {
+    switch (places_.back()) {
+      case Place::outside:
+        if (!is_object) fail_no_trace();
+        return Place::file;
+      case Place::file:
+        if (key_ == "traceEvents" && !is_object) return Place::events;
+        if (key_ == "deviceProperties" && !is_object) return Place::devices;
+        return key_ == "distributedInfo" && is_object ? Place::run : Place::passed;
+      case Place::devices:
+        return is_object ? Place::device : Place::passed;
+      case Place::events:
+        return is_object ? Place::event : Place::passed;
+      case Place::event:
+        return key_ == "args" && is_object ? Place::arguments : Place::passed;
+      case Place::arguments:
+        if (key_ == "Input Dims" && !is_object) return Place::shapes;
+        return key_ == "Input type" && !is_object ? Place::types : Place::passed;
+      case Place::shapes:
+        return is_first_ && !is_object ? Place::shape : Place::passed;
+      default:
+        return Place::passed;
     }
   }
 
-  void read_rank() {
-    read_object([&](std::string_view key) {
-      double rank = 0;
-      if (key != "rank" || !take_number(rank)) return false;
-      trace_.rank = static_cast<int>(whole(rank));
-      return true;
-    });
-  }
-
-  void read_events() {
-    json_.open();
-    while (json_.element()) {
-      if (json_.next() != '{') {
-        json_.skip();
-        continue;
-      }
-      event_.clear();
-      read_object([&](std::string_view key) { return read_field(key); });
-      take();
-    }
-  }
-
-  bool read_field(std::string_view key) {
-    if (key == "ts") return take_number(event_.begin);
-    if (key == "dur") return take_number(event_.duration);
-    if (key == "name") return take_text(event_.name, kMostName);
-    if (key == "ph" && is_text()) {
-      const std::string_view phase = json_.string();
-      event_.phase = phase.size() == 1 ? phase.front() : '\0';
-      return true;
-    }
-    if (key == "cat" && is_text()) {
-      event_.category = category_of(json_.string());
-      return true;
-    }
-    if (key == "tid" && is_text()) {
-      event_.thread =
-          static_cast<double>(std::hash<std::string_view>{}(json_.string()) % 1000000007);
-      return true;
-    }
-    if (key == "tid") return take_number(event_.thread);
-    if (key != "args" || json_.next() != '{') return false;
-    read_object([&](std::string_view argument) { return read_argument(argument); });
+  bool open(bool is_object) {
+    if (places_.size() > kMostDepth)
+      text_.fail(fmt::format("nested deeper than {} levels", kMostDepth));
+    places_.push_back(inside(is_object));
+    is_first_ = true;
+    if (places_.back() == Place::events) found_ = true;
+    if (places_.back() == Place::event) event_.clear();
+    if (places_.back() == Place::shape) product_ = 1;
+    text_.pass_token();
     return true;
   }
 
-  bool read_argument(std::string_view key) {
-    if (key == "correlation") return take_number(event_.correlation);
-    if (key == "Sequence number") return take_number(event_.sequence);
-    if (key == "stream") return take_number(event_.stream);
-    if (key == "Input Dims") return read_first_dimensions();
-    if (key == "Input type") return read_first_type();
-    if (key == "Collective name") return take_text(event_.collective);
-    if (key == "dtype") return take_text(event_.dtype);
-    if (key == "Process Group Name") return take_text(event_.group);
-    if (key == "In msg nelems") return take_number(event_.in);
-    if (key == "Out msg nelems") return take_number(event_.out);
-    if (key == "Group size") return take_number(event_.ranks);
-    if (key == "Total Allocated") return take_number(event_.allocated);
-    return key == "Device Type" && take_number(event_.device_type);
+  bool close() {
+    const Place ended = places_.back();
+    places_.pop_back();
+    if (ended == Place::event) take_event();
+    is_first_ = false;
+    text_.pass_token();
+    return true;
   }
 
-  /// Reads 128 from `[[8, 16], [16]]`. Operators that add up gradients, and Gloo's, need shapes.
-  bool read_first_dimensions() {
-    if (json_.next() != '[') return false;
-    json_.open();
-    bool is_first = true;
-    while (json_.element()) {
-      if (!is_first || json_.next() != '[') {
-        json_.skip();
-      } else {
-        double product = 1;
-        bool has_numbers = false;
-        json_.open();
-        while (json_.element()) {
-          double size = 0;
-          if (take_number(size)) {
-            product *= size;
-            has_numbers = true;
-          } else {
-            json_.skip();
-          }
-        }
-        if (has_numbers) event_.elements = product;
-      }
-      is_first = false;
+  void take(double number) {
+    switch (places_.back()) {
+      case Place::device:
+        if (key_ == "totalGlobalMem") trace_.device_memory = number;
+        return;
+      case Place::run:
+        if (key_ == "rank") trace_.rank = static_cast<int>(whole(number));
+        return;
+      case Place::event:
+        if (key_ == "ts") event_.begin = number;
+        if (key_ == "dur") event_.duration = number;
+        if (key_ == "tid") event_.thread = number;
+        return;
+      case Place::arguments:
+        return take_argument(number);
+      case Place::shape:
+        // 128 of [[8, 16], [16]]: operators that add up gradients, and Gloo's, need it.
+        event_.elements = product_ *= number;
+        return;
+      default:
+        return;
     }
-    return true;
   }
 
-  /// Reads float from `["float", ""]`.
-  bool read_first_type() {
-    if (json_.next() != '[') return false;
-    json_.open();
-    while (json_.element())
-      if (!event_.type.empty() || !take_text(event_.type)) json_.skip();
-    return true;
+  void take_argument(double number) {
+    if (key_ == "correlation") event_.correlation = number;
+    if (key_ == "Sequence number") event_.sequence = number;
+    if (key_ == "stream") event_.stream = number;
+    if (key_ == "In msg nelems") event_.in = number;
+    if (key_ == "Out msg nelems") event_.out = number;
+    if (key_ == "Group size") event_.ranks = number;
+    if (key_ == "Total Allocated") event_.allocated = number;
+    if (key_ == "Device Type") event_.device_type = number;
+  }
+
+  void take(std::string_view text) {
+    switch (places_.back()) {
+      case Place::device:
+        if (key_ == "name" && trace_.device.empty()) trace_.device = text;
+        return;
+      case Place::event:
+        if (key_ == "name") event_.name = text.substr(0, kMostName);
+        if (key_ == "ph") event_.phase = text.size() == 1 ? text.front() : '\0';
+        if (key_ == "cat") event_.category = category_of(text);
+        if (key_ == "tid")
+          event_.thread = static_cast<double>(std::hash<std::string_view>{}(text) % 1000000007);
+        return;
+      case Place::arguments:
+        if (key_ == "Collective name") event_.collective = text;
+        if (key_ == "dtype") event_.dtype = text;
+        if (key_ == "Process Group Name") event_.group = text;
+        return;
+      case Place::types:
+        if (event_.type.empty()) event_.type = text;
+        return;
+      default:
+        return;
+    }
   }
 
   [[noreturn]] void fail(const std::string& message) const {
     throw InputError(fmt::format("{}: error: event {} ({}): {}", trace_.file, trace_.events,
                                  event_.name, message));
-  }
-
-  [[noreturn]] void fail_no_trace() const {
-    throw InputError(trace_.file +
-                     ": error: no list traceEvents: this is no trace of PyTorch's profiler");
   }
 
   std::uint32_t name_index(const std::string& name) {
@@ -275,7 +243,7 @@ class Reader {
             static_cast<std::uint32_t>(whole(thread)), whole(tie)};
   }
 
-  void take() {
+  void take_event() {
     if (++trace_.events > kMostEvents) fail("more events than are read");
     if (event_.phase == 'i' && event_.name == "[memory]") {
       // 1 is CUDA; a file that does not say is taken for it.
@@ -323,9 +291,13 @@ class Reader {
   }
 
   KinetoTrace& trace_;
-  JsonStream& json_;
   KinetoPart part_;
+  PackedText& text_;
   Event event_;
+  std::string key_;  ///< of the object that is being read
+  std::vector<Place> places_{Place::outside};
+  bool found_ = false, is_first_ = true;
+  double product_ = 1;
   std::unordered_map<std::string, std::uint32_t> indices_;
 };
 
@@ -335,14 +307,18 @@ KinetoTrace read_kineto(const std::filesystem::path& file,
                         const std::function<void(double)>& progress, KinetoPart part) {
   KinetoTrace trace;
   trace.file = file.string();
-  Unpacked bytes(file, progress);
-  JsonStream json(
-      [&](char* to, std::size_t most) { return bytes.read(to, most); },
-      [&](std::size_t place, const std::string& message) {
-        return InputError(fmt::format("{}: error: event {}, byte {}: this is no JSON: {}",
-                                      trace.file, trace.events, place, message));
-      });
-  Reader(trace, json, part).read();
+  PackedText text(file, progress, [&](std::size_t place, const std::string& message) {
+    return InputError(fmt::format("{}: error: event {}, byte {}: this is no JSON: {}", trace.file,
+                                  trace.events, place, message));
+  });
+  Reader reader(trace, part, text);
+  constexpr unsigned kFlags = rapidjson::kParseIterativeFlag | rapidjson::kParseFullPrecisionFlag |
+                              rapidjson::kParseValidateEncodingFlag;
+  rapidjson::Reader json;
+  const rapidjson::ParseResult parsed = json.Parse<kFlags>(text, reader);
+  if (!parsed) text.fail(rapidjson::GetParseError_En(parsed.Code()));
+  if (!text.has_ended()) text.fail("more follows behind the value");
+  if (!reader.found()) reader.fail_no_trace();
   std::ranges::stable_sort(trace.collectives, {},
                            [](const TraceCollective& one) { return one.kernel.begin; });
   return trace;

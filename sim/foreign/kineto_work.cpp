@@ -36,8 +36,9 @@ struct Outermost {
   std::uint32_t name = 0;
   std::int64_t tie = -1;  ///< of the first operator within that has one
   std::uint32_t thread = 0;
-  std::uint32_t place =
-      kNoPlace;  ///< of its own, or of its forward operator, in the step's forward
+  TracedPhase phase = TracedPhase::forward;
+  /// Its own in the step's forward pass, or its forward operator's.
+  std::uint32_t place = kNoPlace;
 
   double end() const { return begin + static_cast<double>(duration); }
 };
@@ -98,12 +99,14 @@ class Steps {
       if (name.starts_with("ProfilerStep#")) windows_.push_back(note);
       if (name.starts_with("Optimizer.step") || name.starts_with("Optimizer.zero_grad"))
         optimizer_.push_back(note);
+      if (name.find("post_backward") != std::string::npos) ends_of_backward_.push_back(note);
     }
-    std::ranges::sort(windows_, begins_earlier);
-    std::ranges::sort(optimizer_, begins_earlier);
+    for (auto* notes : {&windows_, &optimizer_, &ends_of_backward_})
+      std::ranges::sort(*notes, begins_earlier);
     if (windows_.empty()) windows_.push_back(whole());
     for (const std::string& name : trace.names) {
       is_backward_.push_back(name.starts_with("autograd::engine::evaluate_function"));
+      is_ddp_.push_back(name.starts_with("torch.distributed.ddp.reducer::"));
       is_call_of_gloo_.push_back(!trace.gloo_threads.empty() && name.starts_with("c10d::"));
     }
   }
@@ -146,12 +149,20 @@ class Steps {
     return static_cast<std::size_t>(after - windows_.begin()) - 1;
   }
 
-  bool in_optimizer(double time) const {
-    const auto after = std::ranges::upper_bound(optimizer_, time, {}, &TraceSpan::begin);
-    return after != optimizer_.begin() && time <= std::prev(after)->end();
+  /// The note, of a list in the order of time, in which a moment lies; or none.
+  static const TraceSpan* note_at(const std::vector<TraceSpan>& notes, double time) {
+    const auto after = std::ranges::upper_bound(notes, time, {}, &TraceSpan::begin);
+    return after != notes.begin() && time <= std::prev(after)->end() ? &*std::prev(after) : nullptr;
   }
 
+  bool in_optimizer(double time) const { return note_at(optimizer_, time) != nullptr; }
+
   bool is_backward(const Outermost& one) const { return is_backward_[one.name]; }
+
+  /// DDP and FSDP end a backward pass behind autograd's last operator.
+  bool ends_backward(const Outermost& one) const {
+    return is_ddp_[one.name] || note_at(ends_of_backward_, one.begin) != nullptr;
+  }
 
   /// The operator that a thread was at.
   const Outermost* around(std::uint32_t thread, double time) const {
@@ -167,7 +178,7 @@ class Steps {
 
   Cause cause_at(std::uint32_t thread, double time) const {
     Cause cause{.time = time, .within = around(thread, time)};
-    if (cause.within != nullptr && is_backward(*cause.within)) cause.phase = TracedPhase::backward;
+    if (cause.within != nullptr) cause.phase = cause.within->phase;
     if (in_optimizer(time)) cause.phase = TracedPhase::optimizer;
     return cause;
   }
@@ -190,18 +201,49 @@ class Steps {
     }
   }
 
-  void place_operators(TracedStep& step, std::span<const std::uint32_t> numbers) {
-    std::vector<std::pair<std::int64_t, std::uint32_t>> places;
-    std::vector<std::uint32_t> backward;
+  /// Gives each operator of a step its phase. `forward` and `backward` get those of these phases in
+  /// the order of time; autograd's alone are in `backward`. What follows the last of the backward
+  /// pass is the optimizer's, such as a norm of gradients.
+  void find_phases(std::span<const std::uint32_t> numbers, std::vector<std::uint32_t>& forward,
+                   std::vector<std::uint32_t>& backward) {
+    std::vector<std::uint32_t> after;  // a backward pass' operator, not known yet
+    const auto settle = [&](TracedPhase phase) {
+      for (const std::uint32_t i : after) operators_.all[i].phase = phase;
+      if (phase == TracedPhase::forward) forward.insert(forward.end(), after.begin(), after.end());
+      after.clear();
+    };
     for (const std::uint32_t i : numbers) {
       Outermost& one = operators_.all[i];
       if (is_backward(one)) {
+        // Autograd counts operators whose gradient it may need: a further micro-batch's.
+        const bool is_further = std::ranges::any_of(
+            after, [&](std::uint32_t between) { return operators_.all[between].tie >= 0; });
+        settle(is_further ? TracedPhase::forward : TracedPhase::backward);
+        one.phase = TracedPhase::backward;
         backward.push_back(i);
-      } else if (!in_optimizer(one.begin) && !is_call_of_gloo_[one.name]) {
-        one.place = static_cast<std::uint32_t>(step.forward.size());
-        if (one.tie >= 0) places.emplace_back(one.tie, one.place);
-        step.forward.push_back(one.name);
+      } else if (const TraceSpan* note = note_at(optimizer_, one.begin)) {
+        if (trace_.name_of(*note).starts_with("Optimizer.step")) settle(TracedPhase::optimizer);
+      } else if (is_call_of_gloo_[one.name]) {
+        continue;
+      } else if (backward.empty()) {
+        forward.push_back(i);
+      } else {
+        after.push_back(i);
+        if (ends_backward(one)) settle(TracedPhase::backward);
       }
+    }
+    settle(TracedPhase::optimizer);
+  }
+
+  void place_operators(TracedStep& step, std::span<const std::uint32_t> numbers) {
+    std::vector<std::pair<std::int64_t, std::uint32_t>> places;
+    std::vector<std::uint32_t> forward, backward;
+    find_phases(numbers, forward, backward);
+    for (const std::uint32_t i : forward) {
+      Outermost& one = operators_.all[i];
+      one.place = static_cast<std::uint32_t>(step.forward.size());
+      if (one.tie >= 0) places.emplace_back(one.tie, one.place);
+      step.forward.push_back(one.name);
     }
     std::ranges::sort(places);
     std::ranges::sort(backward);  // thread by thread
@@ -264,8 +306,8 @@ class Steps {
   const KinetoTrace& trace_;
   Operators operators_;
   std::vector<std::uint32_t> in_time_;  ///< numbers of operators
-  std::vector<TraceSpan> windows_, optimizer_;
-  std::vector<bool> is_backward_, is_call_of_gloo_;  ///< by name
+  std::vector<TraceSpan> windows_, optimizer_, ends_of_backward_;
+  std::vector<bool> is_backward_, is_ddp_, is_call_of_gloo_;  ///< by name
   std::vector<TracedStep> steps_;
   std::vector<std::uint32_t> last_;  ///< by step, the place of what was added last
 };

@@ -74,12 +74,23 @@ struct Reader {
     return "";
   }
 
+  /// The script itself: what Megatron-LM trains is a script's, not an option's.
+  void add_script(const MarkedText& word) {
+    const std::string path = plain(word);
+    const std::size_t slash = path.rfind('/') + 1;  // 0 where there is none
+    const auto name = word.begin() + static_cast<std::ptrdiff_t>(slash);
+    add("launcher.script", word, {MarkedText(name, word.end())});
+  }
+
   /// Options of a command; those before the script are the launcher's.
   void read(const Words& words, const std::string& prefix) {
     bool launcher = std::ranges::any_of(words, [](const auto& w) { return is_script(plain(w)); });
     for (std::size_t i = 0; i < words.size(); ++i) {
       const std::string word = plain(words[i]);
-      if (is_script(word)) launcher = false;
+      if (launcher && is_script(word)) {
+        launcher = false;
+        add_script(words[i]);
+      }
       if (!is_option(word)) continue;
       std::string name = word.substr(word.starts_with("--") ? 2 : 1);
       Words values;

@@ -13,7 +13,7 @@ fi
 common_packages=(g++ cmake ninja-build libyaml-cpp-dev libeigen3-dev libcli11-dev libfmt-dev nlohmann-json3-dev
   liblzma-dev zlib1g-dev)
 simulator_packages=("${common_packages[@]}" pkg-config libsimgrid-dev libboost-dev libmimalloc-dev libsqlitecpp-dev
-  libsqlite3-dev libxxhash-dev libcpp-httplib-dev libjs-chart.js libtomlplusplus-dev)
+  libsqlite3-dev libxxhash-dev libcpp-httplib-dev libjs-chart.js libtomlplusplus-dev rapidjson-dev)
 calibrator_packages=("${common_packages[@]}")
 debian_torch=(libtorch-dev libopenblas0-pthread)
 

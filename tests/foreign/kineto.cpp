@@ -7,7 +7,6 @@
 
 #include "../scratch.hpp"
 #include "base/error.hpp"
-#include "foreign/json_stream.hpp"
 #include "foreign/kineto_profile.hpp"
 
 namespace rehearse {
@@ -172,6 +171,37 @@ BOOST_AUTO_TEST_CASE(waiting_for_gloo_is_no_operators_time) {
              boost::test_tools::tolerance(1e-6));
 }
 
+/// Behind autograd's last operator DDP copies its buckets back, a norm is taken, and Adam steps.
+BOOST_AUTO_TEST_CASE(what_follows_backward_is_its_own_or_the_optimizers) {
+  TraceText trace;
+  for (int step = 0; step < 2; ++step) {
+    const double at = 1000 * (step + 1);
+    double now = at;
+    const auto run = [&](const std::string& name, double duration, int sequence) {
+      trace.span("cpu_op", name, now, duration,
+                 sequence < 0 ? "" : fmt::format(R"("Sequence number": {})", sequence));
+      now += duration;
+    };
+    trace.span("user_annotation", fmt::format("ProfilerStep#{}", step), at, 1000);
+    for (int micro = 0; micro < 2; ++micro) {
+      for (int op = 0; op < 6; ++op) run(fmt::format("aten::op{}", op % 3), 20, 10 * micro + op);
+      run("aten::ones_like", 5, -1);
+      for (int op = 5; op >= 0; --op)
+        run("autograd::engine::evaluate_function: Op", 40, 10 * micro + op);
+    }
+    run("aten::as_strided", 10, -1);
+    run("torch.distributed.ddp.reducer::copy_bucket_to_grad", 30, -1);
+    run("aten::linalg_vector_norm", 50, -1);
+    trace.span("user_annotation", "Optimizer.step#AdamW.step", now, 100);
+    run("aten::_foreach_add_", 100, -1);
+  }
+  const BatchPoint point = profile(trace.text()).profile.points.front();
+  BOOST_TEST(point.whole.forward.value() == 250e-6, boost::test_tools::tolerance(1e-6));
+  BOOST_TEST(point.whole.backward.value() == 520e-6, boost::test_tools::tolerance(1e-6));
+  // The step ends with the next one's begin: 80 us of the host are the optimizer's.
+  BOOST_TEST(point.whole.optimizer.value() == 230e-6, boost::test_tools::tolerance(1e-6));
+}
+
 BOOST_AUTO_TEST_CASE(a_second_batch_joins_a_profile) {
   TracedProfile made = profile(two_steps().text());
   ComputeProfile other = made.profile;
@@ -184,14 +214,23 @@ BOOST_AUTO_TEST_CASE(a_second_batch_joins_a_profile) {
   BOOST_CHECK_THROW(join(made.profile, other), InputError);
 }
 
-/// The stream in pieces of some bytes, and nlohmann's reader of the whole, agree on what JSON is.
-BOOST_AUTO_TEST_CASE(a_stream_takes_what_is_json_and_nothing_else) {
+/// This reader and nlohmann's agree on what JSON is, wherever a buffer of 256 KiB ends.
+BOOST_AUTO_TEST_CASE(a_trace_is_what_is_json_and_nothing_else) {
+  const Scratch scratch;
   const std::string base =
       R"({"a": [1, -2.5e3, 0.1E-2, true, false, null], "b\u00e9\n": {"c": "x\"y", "d": [[], {}]}})";
   const std::string alphabet = R"({}[],:"\/-+.eE0123456789truefalsnu bAF)";
   std::mt19937 random(7);
   const auto below = [&](std::size_t size) { return random() % size; };
-  for (int i = 0; i < 3000; ++i) {
+  const auto is_taken = [&](const std::string& text) {
+    try {
+      read_kineto(scratch.write("trace.json", text), nullptr);
+      return true;
+    } catch (const InputError&) {
+      return false;
+    }
+  };
+  for (int i = 0; i < 1000; ++i) {
     std::string text = base;
     for (std::size_t change = below(4); change > 0; --change) {
       const std::size_t at = below(text.size());
@@ -202,24 +241,13 @@ BOOST_AUTO_TEST_CASE(a_stream_takes_what_is_json_and_nothing_else) {
       else
         text[at] = alphabet[below(alphabet.size())];
     }
-    std::size_t given = 0;
-    JsonStream json(
-        [&](char* to, std::size_t most) {
-          const std::size_t size = std::min({most, 1 + below(9), text.size() - given});
-          text.copy(to, size, given);
-          given += size;
-          return size;
-        },
-        [](std::size_t, const std::string& message) { return InputError(message); });
-    bool taken = true;
-    try {
-      json.skip();
-      json.end();
-    } catch (const InputError&) {
-      taken = false;
-    }
-    BOOST_TEST(taken == nlohmann::json::accept(text), text);
+    constexpr std::size_t kBuffer = std::size_t{1} << 18;
+    const std::string blanks = i % 10 == 0 ? std::string(kBuffer - below(120), ' ') : "";
+    text = R"({"traceEvents": [], "more": )" + blanks + text + "}";
+    BOOST_TEST(is_taken(text) == nlohmann::json::accept(text), text);
   }
+  BOOST_TEST(!is_taken(std::string("{\"traceEvents\": []}\0{}", 23)));
+  BOOST_TEST(!is_taken("{\"traceEvents\": [], \"a\": \"\xff\"}"));
 }
 
 BOOST_AUTO_TEST_CASE(what_is_no_trace_is_refused_with_its_place) {

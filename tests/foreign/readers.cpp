@@ -49,12 +49,14 @@ BOOST_AUTO_TEST_CASE(a_scripts_own_variables_are_put_in) {
 BOOST_AUTO_TEST_CASE(an_arrays_items_are_split_where_a_shell_splits_them) {
   const std::string array = "A=(\"--fp8-format hybrid\" --bf16)\n";
   const auto split = shell_entries(array + "torchrun pretrain_gpt.py ${A[@]}\n", "x.sh");
-  BOOST_REQUIRE(split.size() == 2u);
-  BOOST_TEST(split[0].key == "fp8_format");
-  BOOST_TEST(split[0].value == "hybrid");
+  BOOST_REQUIRE(split.size() == 3u);
+  BOOST_TEST(split[0].key == "launcher.script");
+  BOOST_TEST(split[0].value == "pretrain_gpt.py");
+  BOOST_TEST(split[1].key == "fp8_format");
+  BOOST_TEST(split[1].value == "hybrid");
   const auto whole = shell_entries(array + "torchrun pretrain_gpt.py \"${A[@]}\"\n", "x.sh");
-  BOOST_REQUIRE(whole.size() == 2u);
-  BOOST_TEST(whole[0].key == "fp8_format hybrid");
+  BOOST_REQUIRE(whole.size() == 3u);
+  BOOST_TEST(whole[1].key == "fp8_format hybrid");
 }
 
 BOOST_AUTO_TEST_CASE(what_the_file_does_not_say_is_not_guessed) {
