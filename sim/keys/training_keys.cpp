@@ -57,7 +57,7 @@ std::vector<KeySection> training_keys() {
         {"efficiency.attention", "number (0 to 1)", "(the GPU's)", "Attention."},
         {"efficiency.memory", "number (0 to 1)", "(the GPU's)", "Memory-bound kernels."},
         {"efficiency.kernel_launch", "time", "(the GPU's)", "Time to launch one kernel."},
-        {"efficiency.host_launch", "time", "(30 us)",
+        {"efficiency.host_launch", "time", "(the host's, else 30 us)",
          "Host time of an eager operator (a compiled kernel takes 8/30); 0 with CUDA graphs."},
         {"data_loading", "map", "(batches are there)", "What it takes to make batches ready.",
          "PyTorch DataLoader"},
