@@ -96,10 +96,12 @@ struct Node {
   /// Bytes that an idle NIC lets pass at once, per NIC and direction, before its rate holds (a
   /// token bucket: a cloud's burst credits, `tc tbf`).
   Bytes nic_burst{};
-  NicTransport transport{};                 ///< what it leaves of nic_bandwidth
-  bool nic_ways_shared = false;             ///< both directions of a NIC share its rate
-  double speed = 1;                         ///< relative compute speed of its GPUs
-  std::optional<int> cores{};               ///< of its CPUs, no hyper-threads; nothing: unknown
+  NicTransport transport{};      ///< what it leaves of nic_bandwidth
+  bool nic_ways_shared = false;  ///< both directions of a NIC share its rate
+  double speed = 1;              ///< relative compute speed of its GPUs
+  std::optional<int> cores{};    ///< of its CPUs, no hyper-threads; nothing: unknown
+  /// CPU time of an eager operator on its host; nothing: unknown (cost.hpp, kHostOperator).
+  std::optional<Seconds> host_launch{};
   std::optional<double> usd_per_hour;       ///< on demand
   std::optional<double> spot_usd_per_hour;  ///< while nobody pays more for it
 };

@@ -268,6 +268,8 @@ Node read_node(const Value& value, bool needs_network) {
   node.pcie.host_bandwidth =
       map.bytes_per_second_or("host_bandwidth", std::max(kHostBandwidth, staged));
   if (const std::optional<Value> cores = map.optional("cores")) node.cores = read_cores(*cores);
+  if (const std::optional<Value> launch = map.optional("host_launch"))
+    node.host_launch = launch->as_seconds();
   read_network_side(map, node, needs_network);
   if (const std::optional<Value> price = map.optional("usd_per_hour")) read_price(*price, node);
   map.finish();

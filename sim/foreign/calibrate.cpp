@@ -65,8 +65,10 @@ std::vector<Knob> knobs_of(const Scenario& scenario, const std::string& cluster)
   if (node.nvlink && node.gpus > 1)
     knobs.push_back(
         {cluster + "nvlink", "the rate of NVLink", node.nvlink->bandwidth.value(), "GBps", 1e-9});
-  knobs.push_back({"run.efficiency.host_launch", "the host's time for an operator",
-                   scenario.run.efficiency.host_operator().value(), "us", 1e6});
+  const Seconds launch = scenario.run.efficiency.host_launch.value_or(
+      node.host_launch.value_or(scenario.run.efficiency.host_operator()));
+  knobs.push_back(
+      {"run.efficiency.host_launch", "the host's time for an operator", launch.value(), "us", 1e6});
   return knobs;
 }
 

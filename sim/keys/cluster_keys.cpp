@@ -75,6 +75,7 @@ std::vector<KeySection> cluster_keys() {
         {"host_bandwidth", "data rate", "100 GB/s",
          "What the host's memory lets through of copies."},
         {"cores", "integer >= 1", "-", "Cores of the host's CPUs, without hyper-threads."},
+        {"host_launch", "time", "-", "Host time of an eager operator there."},
         {"nics", "integer >= 1", "1", "Network cards, as sold."},
         {"nic", "data rate", "(required with several nodes)", "Rate of one NIC per direction."},
         {"nic_latency", "time", "5.00 us or 25.0 us", "From NIC to NIC: rdma, tcp."},

@@ -12,6 +12,7 @@
 #include "scenario/file_kind.hpp"
 #include "scenario/named_network.hpp"
 #include "scenario/sections.hpp"
+#include "scenario/silent_defaults.hpp"
 #include "scenario/speed_spread.hpp"
 #include "scenario/token_keys.hpp"
 
@@ -220,6 +221,7 @@ void ScenarioReader::complete() {
   if (jobs_) jobs_->read_others(scenario_, choice_, *strategy_, *framework_, library_);
   append(scenario_.assumptions, document_.defaults_taken());
   append(scenario_.assumptions, defaults_->defaults_taken());
+  say_silent_defaults(root_, scenario_);
 }
 
 Scenario ScenarioReader::read() {

@@ -94,7 +94,7 @@ Fields<AnalyticEfficiency> efficiency_fields() {
       field("kernel_launch", &E::kernel_launch, "Time to launch one kernel.").otherwise(kGpus),
       field("host_launch", &E::host_launch,
             "Host time of an eager operator (a compiled kernel takes 8/30); 0 with CUDA graphs.")
-          .otherwise("(30 us)")};
+          .otherwise("(the host's, else 30 us)")};
 }
 
 /// Rejects what would not fit into memory. A key that is missing has a default far below the limit.

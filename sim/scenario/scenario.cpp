@@ -29,14 +29,24 @@ BatchLoading batch_loading(const DataLoading& loading, const Node& node, std::in
   return {.each = alone / busy, .ahead = ahead};
 }
 
+/// With what is known of the host, where the scenario says nothing of it.
+AnalyticEfficiency efficiency_on(const Node& node, AnalyticEfficiency efficiency) {
+  if (!efficiency.host_launch) efficiency.host_launch = node.host_launch;
+  return efficiency;
+}
+
 /// The costs of one node group's GPU for so many samples, before a measured whole step has its say.
 StepCosts costs_at(const Scenario& scenario, std::size_t group, std::int64_t batch) {
   const bool sourced = group < scenario.cost_sources.size() && scenario.cost_sources[group];
-  const Gpu& gpu = scenario.cluster.groups[group].node.gpu;
-  StepCosts costs = step_costs(computed_model(scenario), gpu, compute_precision(scenario), batch,
-                               scenario.optimizer, scenario.run.efficiency,
-                               sourced ? &*scenario.cost_sources[group] : nullptr);
   const Node& node = scenario.cluster.groups[group].node;
+  const Gpu& gpu = node.gpu;
+  const AnalyticEfficiency efficiency = efficiency_on(node, scenario.run.efficiency);
+  StepCosts costs = step_costs(computed_model(scenario), gpu, compute_precision(scenario), batch,
+                               scenario.optimizer, efficiency,
+                               sourced ? &*scenario.cost_sources[group] : nullptr);
+  if (!scenario.run.efficiency.host_launch && costs.provenance == Provenance::analytic)
+    costs.assumptions.push_back(
+        fmt::format("run.efficiency.host_launch = {}", format(efficiency.host_operator())));
   costs.host_rate = host_rate(node);
   if (const auto& loading = scenario.run.data_loading) {
     costs.loading = batch_loading(*loading, node, batch);

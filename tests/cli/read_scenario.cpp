@@ -56,6 +56,20 @@ BOOST_AUTO_TEST_CASE(sections_that_are_missing_have_the_defaults_of_run_options)
   BOOST_TEST(!scenario.train.epochs.has_value());
 }
 
+BOOST_AUTO_TEST_CASE(a_host_says_what_an_operator_takes_it_where_the_scenario_does_not) {
+  const auto launch = [](const std::string& node, const std::string& run) {
+    const Scenario scenario = read(
+        "model: {use: bert_large, sequence: 64, batch_per_gpu: 1, precision: bf16}\n"
+        "cluster: {nodes: 1, node: {gpu: A100-SXM-80" +
+        node + "}}\nstrategy: {ddp: {}}\nrun: {" + run + "}\n");
+    return group_costs(scenario)[0].host_operator.value();
+  };
+  const std::string stated = "efficiency: {host_launch: 45us}";
+  BOOST_TEST(launch("", "") == kHostOperator.value());
+  BOOST_TEST(launch(", host_launch: 60us", "") == 60e-6);
+  BOOST_TEST(launch(", host_launch: 60us", stated) == 45e-6);
+}
+
 BOOST_AUTO_TEST_CASE(what_fsdp_computes_in_holds_in_a_layout) {
   for (const char* layout : {"", ", tensor_parallel: 2", ", pipeline_parallel: 2"}) {
     const Scenario scenario =

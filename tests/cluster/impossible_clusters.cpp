@@ -77,8 +77,10 @@ constexpr Impossible kImpossible[] = {
      "(units: B, kB, MB, GB, TB, KiB, MiB, GiB, TiB)",
      ""},
     {"nodes: 1\nnode: {nvlnk: 300GBps}\n", "2:8",
-     "node.nvlnk: unknown key; known keys here: cores, gpu, gpus, host_bandwidth, memory, nic, "
-     "nic_burst, nic_latency, nics, nvlink, nvlink_latency, pcie, pcie_latency, pcie_peer_to_peer, "
+     "node.nvlnk: unknown key; known keys here: cores, gpu, gpus, host_bandwidth, host_launch, "
+     "memory, "
+     "nic, nic_burst, nic_latency, nics, nvlink, nvlink_latency, pcie, pcie_latency, "
+     "pcie_peer_to_peer, "
      "speed, staged_rate, tdp, transport, usd_per_hour",
      "did you mean \"nvlink\"?"},
     {"nodes: 2\nnode: {gpus: 8, nic: 10Gbps, nics: 0}\n", "2:36",

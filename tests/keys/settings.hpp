@@ -16,7 +16,8 @@ inline const char* const kNetwork =
     "activation: 1MiB, host_launch: 1us}]}";
 inline const char* const kMachine =
     "cluster={nodes: 4, name: mine, source: here, node: {gpus: 2, nics: 1, nic: 25Gbps, "
-    "nic_burst: 1MiB, host_bandwidth: 90GBps, cores: 8, memory: 80GiB, tdp: 400W, speed: 1.1, "
+    "nic_burst: 1MiB, host_bandwidth: 90GBps, cores: 8, host_launch: 40us, memory: 80GiB, tdp: "
+    "400W, speed: 1.1, "
     "pcie: 20GBps, pcie_latency: 1us, pcie_peer_to_peer: false, staged_rate: 20GBps, "
     "usd_per_hour: {on_demand: 9, spot: 3}, ";
 inline const char* const kGpu =
