@@ -79,6 +79,8 @@ void say_model(Section model, const Scenario& scenario) {
   model.say("train_metrics", "0");
   if (!has_given_times(scenario.model) && !model.has("captured") && !model.has("measured"))
     model.say("compile", scenario.model.compile != Compile::none);
+  if (scenario.transformer && !scenario.shape.flash_attention)
+    model.say("fused_softmax", scenario.shape.fused_softmax);
   if (model.has("lora")) model.inner("lora").say("targets", "[q, v]");
   if (scenario.transformer && model.has("transformer"))
     say_shape(model.inner("transformer"), *scenario.transformer);
@@ -101,6 +103,9 @@ void say_optimizer(Section optimizer, const Optimizer& is) {
   optimizer.say("offload", is.offload ? "cpu" : "none");
   optimizer.say("in_backward", is.in_backward);
   optimizer.say("grad_scaler", is.scales());
+  if (optimizer_memory(is).states == 0) return;
+  optimizer.say("state_dtype", "as wide as what it updates");
+  optimizer.say("master_dtype", "as model.precision says");
 }
 
 void say_sockets(Section tcp, const NicTransport& transport) {
