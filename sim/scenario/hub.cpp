@@ -62,7 +62,6 @@ std::string built_in_of(const std::string& id) {
       {"deepseek-ai/DeepSeek-R1", "deepseek_v3"},
       {"google-bert/bert-base-uncased", "bert_base"},
       {"google-bert/bert-large-uncased", "bert_large"},
-      {"google/vit-large-patch16-224", "vit_l_16"},
       {"meta-llama/Llama-2-7b-hf", "llama_7b"},
       {"meta-llama/Llama-2-70b-hf", "llama_70b"},
       {"meta-llama/Meta-Llama-3-8B", "llama_3_8b"},

@@ -62,6 +62,15 @@ std::optional<Value> read_own_family(Map& map) {
   return Document::load(family->folder() / family->as_string())->root();
 }
 
+/// The built-in network of a hub's id, as transformers runs it: GPT-2's activation is its tanh form,
+/// operator by operator (configuration_gpt2.py: gelu_new).
+NamedModel built_in_as_transformers_has_it(const std::string& id, const std::string& name) {
+  NamedModel named = built_in(name);
+  if (named.transformer && id.starts_with("openai-community/gpt2"))
+    named.transformer->activation = ActivationKind::gelu_new;
+  return named;
+}
+
 /// The transformer of a config.json beside the scenario, or of a folder that holds one; or of the
 /// hub's cache, by its id, and where that has none the built-in of that id.
 NamedModel read_config(const Value& value, const std::optional<Value>& family,
@@ -83,7 +92,7 @@ NamedModel read_config(const Value& value, const std::optional<Value>& family,
                  download_remedy(text));
     assumptions.push_back(fmt::format("model.hf: {} is {}", text,
                                       cached ? cached->string() : "the built-in " + name));
-    if (!cached) return built_in(name);
+    if (!cached) return built_in_as_transformers_has_it(text, name);
     file = *cached;
   }
   HuggingFaceModel read = read_hugging_face(file, family);
@@ -198,7 +207,12 @@ NamedNetwork read_network(const std::string& name_or_file, const ModelShape& sha
             fmt::format("rehearse: error: no file \"{0}\", and the hub's cache has no {0}\n"
                         "remedy: {1}",
                         name_or_file, download_remedy(name_or_file)));
-      if (!cached) return {build_architecture(name, shape), {}};
+      if (!cached) {
+        const NamedModel named = built_in_as_transformers_has_it(name_or_file, name);
+        return {named.transformer ? build_transformer(*named.transformer, shape)
+                                  : build_architecture(name, shape),
+                {}};
+      }
       file = *cached;
     }
     HuggingFaceModel read = read_hugging_face(file);
