@@ -198,6 +198,14 @@ DeviceRates rates_of(const std::string& gpu) {
           .memory = found.memory};
 }
 
+/// The half of the steps around the median: a hiccup of the host is none of a step's costs.
+void keep_middle(std::vector<TracedStep>& steps) {
+  std::ranges::sort(steps, {}, [](const TracedStep& step) { return step.end - step.begin; });
+  const auto cut = static_cast<std::ptrdiff_t>(steps.size() / 4);
+  steps.erase(steps.end() - cut, steps.end());
+  steps.erase(steps.begin(), steps.begin() + cut);
+}
+
 double spread_of(std::vector<double> values) {
   if (values.size() < 2) return 0;
   std::ranges::sort(values);
@@ -216,6 +224,7 @@ TracedProfile profile_of(const std::vector<KinetoTrace>& ranks, const TracedSett
   const Units units = units_of(steps.front());
   std::erase_if(steps, [&](const TracedStep& step) { return step.forward.size() != places; });
   made.steps = steps.size();
+  keep_middle(steps);
   made.structure = units.words;
   made.optimizer = optimizer_of(trace);
   std::vector<StepSums> sums;
@@ -226,7 +235,7 @@ TracedProfile profile_of(const std::vector<KinetoTrace>& ranks, const TracedSett
     made.busy += sums.back().busy / static_cast<double>(steps.size());
     made.exposed += sums.back().exposed / static_cast<double>(steps.size());
   }
-  made.collectives = collectives_of(ranks, static_cast<double>(steps.size()));
+  made.collectives = collectives_of(ranks, static_cast<double>(made.steps));
 
   ComputeProfile& profile = made.profile;
   profile.origin = {.device = setting.gpu.empty() ? "generic" : setting.gpu,

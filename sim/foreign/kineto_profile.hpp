@@ -30,7 +30,7 @@ struct TracedCollective {
 
 struct TracedProfile {
   ComputeProfile profile;
-  double step = 0;     ///< seconds of a traced step, in the mean
+  double step = 0;     ///< seconds of a traced step: of the half around the median, the mean
   double busy = 0;     ///< of which the GPU's kernels ran, NCCL's apart
   double exposed = 0;  ///< of which a collective ran and no other kernel
   std::size_t steps = 0;

@@ -36,7 +36,6 @@ struct Outermost {
   std::uint32_t name = 0;
   std::int64_t tie = -1;  ///< of the first operator within that has one
   std::uint32_t thread = 0;
-  TracedPhase phase = TracedPhase::forward;
   /// Its own in the step's forward pass, or its forward operator's.
   std::uint32_t place = kNoPlace;
 
@@ -113,6 +112,7 @@ class Steps {
 
   std::vector<TracedStep> made() {
     steps_.resize(windows_.size());
+    phases_.resize(operators_.all.size(), TracedPhase::forward);
     last_.resize(windows_.size());
     place_operators();
     if (trace_.kernels.empty())
@@ -178,7 +178,8 @@ class Steps {
 
   Cause cause_at(std::uint32_t thread, double time) const {
     Cause cause{.time = time, .within = around(thread, time)};
-    if (cause.within != nullptr) cause.phase = cause.within->phase;
+    if (cause.within != nullptr)
+      cause.phase = phases_[static_cast<std::size_t>(cause.within - operators_.all.data())];
     if (in_optimizer(time)) cause.phase = TracedPhase::optimizer;
     return cause;
   }
@@ -208,18 +209,18 @@ class Steps {
                    std::vector<std::uint32_t>& backward) {
     std::vector<std::uint32_t> after;  // a backward pass' operator, not known yet
     const auto settle = [&](TracedPhase phase) {
-      for (const std::uint32_t i : after) operators_.all[i].phase = phase;
+      for (const std::uint32_t i : after) phases_[i] = phase;
       if (phase == TracedPhase::forward) forward.insert(forward.end(), after.begin(), after.end());
       after.clear();
     };
     for (const std::uint32_t i : numbers) {
-      Outermost& one = operators_.all[i];
+      const Outermost& one = operators_.all[i];
       if (is_backward(one)) {
         // Autograd counts operators whose gradient it may need: a further micro-batch's.
         const bool is_further = std::ranges::any_of(
             after, [&](std::uint32_t between) { return operators_.all[between].tie >= 0; });
         settle(is_further ? TracedPhase::forward : TracedPhase::backward);
-        one.phase = TracedPhase::backward;
+        phases_[i] = TracedPhase::backward;
         backward.push_back(i);
       } else if (const TraceSpan* note = note_at(optimizer_, one.begin)) {
         if (trace_.name_of(*note).starts_with("Optimizer.step")) settle(TracedPhase::optimizer);
@@ -305,6 +306,7 @@ class Steps {
 
   const KinetoTrace& trace_;
   Operators operators_;
+  std::vector<TracedPhase> phases_;     ///< of operators; apart, for they are many
   std::vector<std::uint32_t> in_time_;  ///< numbers of operators
   std::vector<TraceSpan> windows_, optimizer_, ends_of_backward_;
   std::vector<bool> is_backward_, is_ddp_, is_call_of_gloo_;  ///< by name

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include "base/data_folder.hpp"
 #include "base/error.hpp"
@@ -15,6 +16,11 @@
 #include "config/files_read.hpp"
 #include "convergence/curve.hpp"
 #include "convergence/update_file.hpp"
+#include "foreign/chakra.hpp"
+#include "foreign/import_config.hpp"
+#include "foreign/import_log.hpp"
+#include "foreign/kineto_profile.hpp"
+#include "foreign/topology.hpp"
 #include "profile/compute_profile.hpp"
 #include "profile/import.hpp"
 #include "scenario/scenario.hpp"
@@ -49,10 +55,40 @@ const char* input(const std::string& text) {
   return kInput;
 }
 
+std::filesystem::path scratch_file(const std::string& ending) {
+  return std::filesystem::temp_directory_path() /
+         fmt::format("rehearse-fuzz-{}{}", getpid(), ending);
+}
+
+/// A file of its own for what reads no kept one; it is gone with the process.
+std::filesystem::path file_of(const std::string& text) {
+  static const struct Scratch {
+    std::filesystem::path file = scratch_file("");
+    ~Scratch() { std::filesystem::remove(file); }
+  } scratch;
+  std::ofstream(scratch.file, std::ios::binary) << text;
+  return scratch.file;
+}
+
+/// A configuration of the format that the text's first line names, and the scenario that it is.
+void read_config(const std::string& text) {
+  const std::size_t end = std::min(text.find('\n'), text.size());
+  const ImportOptionsOfConfig options{
+      .asked = {"1xdgx_h100", "gpt2", "1024", "1"}, .format = text.substr(0, end), .allow = true};
+  const auto& known = format_names();
+  if (std::ranges::find(known, options.format) == known.end()) return;
+  const ImportedConfig made = import_config({input(text.substr(end))}, options);
+  read_scenario(*Document::parse(made.scenario, kInput));
+}
+
+void read_trace(const std::string& text) {
+  profile_of({read_kineto(file_of(text), nullptr)},
+             {.batch = 1, .gpu = "H200-SXM", .command = "fuzz"});
+}
+
 /// A store whose study, point and result hold the text's lines.
 void read_store(const std::string& text) {
-  static const std::filesystem::path file =
-      std::filesystem::temp_directory_path() / fmt::format("rehearse-fuzz-{}.sqlite", getpid());
+  static const std::filesystem::path file = scratch_file(".sqlite");
   std::vector<std::string> lines(4);
   for (std::size_t line = 0, at = 0; line < lines.size(); ++line) {
     const std::size_t end = line + 1 < lines.size() ? text.find('\n', at) : text.size();
@@ -108,6 +144,11 @@ const std::vector<Reader>& readers() {
       {"updates", [](const std::string& text) { read_updates(input(text)); }},
       {"curve", [](const std::string& text) { read_curve(input(text)); }},
       {"store", read_store},
+      {"configuration", read_config},
+      {"log", [](const std::string& text) { read_log(file_of(text)); }},
+      {"trace", read_trace},
+      {"chakra", [](const std::string& text) { read_chakra(text, kInput); }},
+      {"topology", [](const std::string& text) { read_topology(text, kInput); }},
   };
   return all;
 }
