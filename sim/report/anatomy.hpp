@@ -15,6 +15,7 @@ struct Anatomy {
   /// Exposed communication by what it is: "all_reduce", "pull", "push"; what overlaps counts for
   /// each.
   std::map<std::string, Seconds> exposed_by;
+  Seconds waiting_for_host;   ///< idle while the host launches what comes next
   Seconds waiting_for_peers;  ///< idle before a collective that others have not reached
   /// Idle while a server has the rank's gradient in its queue, or is at work for anybody.
   Seconds waiting_for_server;

@@ -65,6 +65,11 @@ std::string waiting_for_peers(const Anatomy& anatomy) {
                             anatomy.slowest.index(), anatomy.slowest_ratio);
 }
 
+std::string host_bound(const Anatomy& anatomy) {
+  return fmt::format("the host: {} of the step a GPU waits for kernels that are not launched yet",
+                     share(anatomy.waiting_for_host, anatomy));
+}
+
 std::string waiting_bound(const Anatomy& anatomy, bool parameter_server) {
   const Seconds idle = anatomy.breakdown.idle;
   if (anatomy.waiting_for_server >= idle * 0.5) {
@@ -77,6 +82,7 @@ std::string waiting_bound(const Anatomy& anatomy, bool parameter_server) {
         share(idle, anatomy));
   }
   if (anatomy.waiting_for_peers >= idle * 0.5) return waiting_for_peers(anatomy);
+  if (anatomy.waiting_for_host >= idle * 0.5) return host_bound(anatomy);
   return fmt::format("waiting: {} of the step neither computes nor communicates",
                      share(idle, anatomy));
 }
@@ -88,11 +94,14 @@ std::string bottleneck_sentence(const Anatomy& anatomy, bool parameter_server) {
   if (anatomy.loading >= anatomy.step * kLoadBound)
     return fmt::format("data loading: a step's batches are ready every {}, of which it computes {}",
                        format(anatomy.loading), share(parts.compute, anatomy));
-  // A straggler bounds the step long before the others wait for most of it.
-  const bool straggler = anatomy.slowest_ratio >= kUneven &&
-                         anatomy.waiting_for_peers >= anatomy.step * 0.1 &&
-                         anatomy.waiting_for_peers > parts.exposed_communication;
-  if (straggler) return waiting_for_peers(anatomy);
+  // A straggler, or a host that is behind, bounds the step long before others wait for most of it.
+  const auto bounds = [&](Seconds waits) {
+    return waits >= anatomy.step * 0.1 && waits > parts.exposed_communication;
+  };
+  if (anatomy.slowest_ratio >= kUneven && bounds(anatomy.waiting_for_peers))
+    return waiting_for_peers(anatomy);
+  if (bounds(anatomy.waiting_for_host) && anatomy.waiting_for_host > anatomy.waiting_for_peers)
+    return host_bound(anatomy);
   if (parts.compute >= std::max(parts.exposed_communication, parts.idle))
     return compute_bound(anatomy);
   if (parts.exposed_communication >= parts.idle) return network_bound(anatomy, parameter_server);

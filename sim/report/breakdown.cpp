@@ -9,9 +9,14 @@ namespace {
 
 /// Everything that one rank does in the window, by what it is.
 struct Activity {
-  Intervals compute, communication, peers, server;
+  Intervals compute, communication, host, peers, server;
   std::map<std::string, Intervals> communication_by;
 };
+
+/// On the host's own lane, batches that it makes ready left out.
+bool is_launch(const Program& program, const Op& op) {
+  return op.lane && op.verb != Verb::load && program.lanes[op.lane->index()].kind == LaneKind::host;
+}
 
 std::string communication_name(const Op& op) {
   if (const auto* collective = std::get_if<Collective>(&op.work))
@@ -28,6 +33,8 @@ void record(const Program& program, const Op& op, const Span& span, Activity& ac
       activity.peers.push_back({span.ready, span.start});
   } else if (std::holds_alternative<Compute>(op.work) && on_compute_lane(program, op)) {
     activity.compute.push_back(busy);
+  } else if (is_launch(program, op)) {
+    activity.host.push_back(busy);
   } else if (op.phase == Phase::server && op.queue) {
     activity.server.push_back({span.ready, span.end});
   }
@@ -83,6 +90,7 @@ Anatomy dissect_rank(const Activity& activity, const Intervals& served,
   for (const auto& [name, intervals] : activity.communication_by) {
     anatomy.exposed_by[name] = outside(unite(intervals, window), compute);
   }
+  anatomy.waiting_for_host = outside(unite(activity.host, window), busy);
   anatomy.waiting_for_peers = outside(unite(activity.peers, window), busy);
   Intervals servers = served;
   servers.insert(servers.end(), activity.server.begin(), activity.server.end());
@@ -97,6 +105,7 @@ void add(const Anatomy& rank, double weight, Anatomy& sum) {
   sum.breakdown.hidden_communication += rank.breakdown.hidden_communication * weight;
   sum.breakdown.idle += rank.breakdown.idle * weight;
   for (const auto& [name, time] : rank.exposed_by) sum.exposed_by[name] += time * weight;
+  sum.waiting_for_host += rank.waiting_for_host * weight;
   sum.waiting_for_peers += rank.waiting_for_peers * weight;
   sum.waiting_for_server += rank.waiting_for_server * weight;
 }

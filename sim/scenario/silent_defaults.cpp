@@ -35,7 +35,7 @@ class Section {
       return;
     scenario_.assumptions.push_back(start + value);
   }
-  void say(const std::string& key, bool value) { say(key, std::string(value ? "true" : "false")); }
+  void say_whether(const std::string& key, bool value) { say(key, value ? "true" : "false"); }
   bool has(const std::string& key) const { return map_ && map_->has(key); }
   Section inner(const std::string& key) const {
     return {map_ ? map_at(*map_, key) : std::nullopt, path_ + key + ".", scenario_};
@@ -60,13 +60,13 @@ void say_shape(Section shape, const TransformerShape& t) {
   shape.say("activation", "swiglu");
   shape.say("norm", "rmsnorm");
   shape.say("position", "rope");
-  shape.say("bias", t.output_bias);
-  shape.say("qkv_bias", t.qkv_bias);
-  shape.say("fused_qkv", t.fused_qkv);
+  shape.say_whether("bias", t.output_bias);
+  shape.say_whether("qkv_bias", t.qkv_bias);
+  shape.say_whether("fused_qkv", t.fused_qkv);
   shape.say("parallel", "none");
   shape.say("dropout", fmt::format("{:g}", t.dropout));
-  if (!shape.has("tie_word_embeddings")) shape.say("tie_embeddings", t.tied);
-  if (!shape.has("qk_layernorm")) shape.say("qk_norm", t.head_norm != HeadNorm::none);
+  if (!shape.has("tie_word_embeddings")) shape.say_whether("tie_embeddings", t.tied);
+  if (!shape.has("qk_layernorm")) shape.say_whether("qk_norm", t.head_norm != HeadNorm::none);
   if (!shape.has("num_key_value_heads") && !shape.has("num_query_groups"))
     shape.say("kv_heads", std::to_string(t.kv_heads));
   if (!shape.has("experts") || !t.experts) return;
@@ -78,9 +78,9 @@ void say_shape(Section shape, const TransformerShape& t) {
 void say_model(Section model, const Scenario& scenario) {
   model.say("train_metrics", "0");
   if (!has_given_times(scenario.model) && !model.has("captured") && !model.has("measured"))
-    model.say("compile", scenario.model.compile != Compile::none);
+    model.say_whether("compile", scenario.model.compile != Compile::none);
   if (scenario.transformer && !scenario.shape.flash_attention)
-    model.say("fused_softmax", scenario.shape.fused_softmax);
+    model.say_whether("fused_softmax", scenario.shape.fused_softmax);
   if (model.has("lora")) model.inner("lora").say("targets", "[q, v]");
   if (scenario.transformer && model.has("transformer"))
     say_shape(model.inner("transformer"), *scenario.transformer);
@@ -101,8 +101,8 @@ void say_strategy(Section strategy, const Scenario& scenario) {
 
 void say_optimizer(Section optimizer, const Optimizer& is) {
   optimizer.say("offload", is.offload ? "cpu" : "none");
-  optimizer.say("in_backward", is.in_backward);
-  optimizer.say("grad_scaler", is.scales());
+  optimizer.say_whether("in_backward", is.in_backward);
+  optimizer.say_whether("grad_scaler", is.scales());
   if (optimizer_memory(is).states == 0) return;
   optimizer.say("state_dtype", "as wide as what it updates");
   optimizer.say("master_dtype", "as model.precision says");
@@ -117,7 +117,7 @@ void say_sockets(Section tcp, const NicTransport& transport) {
   tcp.say("rate", format(transport.most()));
   tcp.say("per_message", format(transport.per_message));
   tcp.say("per_chunk", format(transport.per_chunk));
-  tcp.say("low_latency", transport.low_latency);
+  tcp.say_whether("low_latency", transport.low_latency);
 }
 
 void say_network(Section cluster, const Cluster& is) {

@@ -115,6 +115,33 @@ BOOST_AUTO_TEST_CASE(a_straggler_is_the_bottleneck_before_the_others_wait_for_mo
   BOOST_TEST(bottleneck_sentence(anatomy, false).starts_with("compute: 68 %"));
 }
 
+BOOST_AUTO_TEST_CASE(a_host_that_is_behind_is_the_bottleneck) {
+  Anatomy anatomy = anatomy_of(76, 2, 5, 22);
+  anatomy.waiting_for_host = ms(20);
+  BOOST_TEST(bottleneck_sentence(anatomy, false) ==
+             "the host: 20 % of the step a GPU waits for kernels that are not launched yet");
+  anatomy.waiting_for_peers = ms(21);
+  BOOST_TEST(bottleneck_sentence(anatomy, false).starts_with("compute: 76 %"));
+}
+
+// A host's lane that is at work all the time; batches made ready are no launches.
+BOOST_AUTO_TEST_CASE(a_gpu_waits_for_what_is_not_launched) {
+  Schedule schedule = ddp_schedule(1);
+  Program& program = schedule.programs.front();
+  const LaneId host(program.lanes.size());
+  program.lanes.push_back({.name = "host", .kind = LaneKind::host});
+  const OpId launch(program.ops.size());
+  program.ops.push_back({.verb = Verb::launch, .lane = host, .work = Compute{ms(3)}});
+  Trace trace = ddp_trace({6});
+  trace.spans.push_back(
+      {.rank = RankId(0), .op = launch, .ready = ms(0), .start = ms(0), .end = ms(6)});
+  const Anatomy anatomy = dissect(schedule, trace, 0, 1);
+  BOOST_TEST(anatomy.breakdown.idle.value() == 0.75e-3, kExact);
+  BOOST_TEST(anatomy.waiting_for_host.value() == 0.25e-3, kExact);  // all that rank 0 is idle
+  program.ops.back().verb = Verb::load;
+  BOOST_TEST(dissect(schedule, trace, 0, 1).waiting_for_host.value() == 0);
+}
+
 BOOST_AUTO_TEST_CASE(waiting_is_told_with_whom_it_waits_for) {
   Anatomy anatomy = anatomy_of(30, 10, 0, 60);
   BOOST_TEST(bottleneck_sentence(anatomy, false) ==
