@@ -10,10 +10,10 @@ from typing import Any
 import support
 from support import needs
 
-import networks
 import rehearse_sim
 
 if support.has("torch"):
+    import networks
     import torch
 
 CLOSE = 0.05
