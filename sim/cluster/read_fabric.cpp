@@ -69,7 +69,7 @@ void check_switches(const Value& where, const FatTree& tree) {
     where.fail(fmt::format("the tree has more than {} switches", kMostSwitches));
 }
 
-/// What is said of a fabric's cables, beside `own` keys.
+/// Lists the keys of a fabric's cables behind its `own` ones.
 template <class Fabric>
 Fields<Fabric> with_cables(Fields<Fabric> own) {
   own.push_back(required("bandwidth", &Fabric::bandwidth, "Rate of a cable per direction."));

@@ -55,7 +55,7 @@ void fill_experts(Facts& facts) {
     });
     return;
   }
-  // Where each rank has all experts, nobody dispatches tokens.
+  // Nobody dispatches tokens where each rank has all experts.
   if (count_of(facts, "strategy.expert_parallel") <= 1)
     std::erase_if(facts,
                   [](const auto& fact) { return fact.first.starts_with("strategy.experts."); });

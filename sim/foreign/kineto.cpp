@@ -54,7 +54,7 @@ struct Event {
   }
 };
 
-/// Where in the file a value stands.
+/// The place of a value in the file.
 enum class Place : std::uint8_t {
   outside,
   file,

@@ -146,7 +146,8 @@ std::int64_t extrapolate(const std::function<Bytes(std::int64_t batch)>& room, s
 std::optional<std::int64_t> largest_batch(const std::function<Bytes(std::int64_t batch)>& room,
                                           std::int64_t start) {
   const auto fits = [&](std::int64_t batch) { return room(batch) >= Bytes(0); };
-  const std::int64_t guess = extrapolate(room, std::clamp<std::int64_t>(start, 1, kLargestBatch / 2));
+  const std::int64_t guess =
+      extrapolate(room, std::clamp<std::int64_t>(start, 1, kLargestBatch / 2));
   const bool upwards = fits(guess);
   std::int64_t inside = upwards ? guess : 0;
   std::int64_t outside = upwards ? kLargestBatch + 1 : guess;

@@ -17,7 +17,6 @@
 namespace rehearse::inline scenario {
 namespace {
 
-
 /// Where a key stands; the strategy where it is missing.
 Value at(const Map& map, const std::string& key) {
   Map copy = map;

@@ -62,8 +62,8 @@ std::optional<Value> read_own_family(Map& map) {
   return Document::load(family->folder() / family->as_string())->root();
 }
 
-/// The built-in network of a hub's id, as transformers runs it: GPT-2's activation is its tanh form,
-/// operator by operator (configuration_gpt2.py: gelu_new).
+/// The built-in network of a hub's id, as transformers runs it: GPT-2's activation is its tanh
+/// form, operator by operator (configuration_gpt2.py: gelu_new).
 NamedModel built_in_as_transformers_has_it(const std::string& id, const std::string& name) {
   NamedModel named = built_in(name);
   if (named.transformer && id.starts_with("openai-community/gpt2"))

@@ -156,7 +156,7 @@ void read_overlap(Map& map, bool measured, RunOptions& run) {
     run.channels_slow_compute = true;
 }
 
-/// What the readers of a run's keys go by.
+/// The readers of a run's keys go by this.
 struct RunContext {
   std::size_t ranks;
   Framework* framework;

@@ -52,7 +52,7 @@ class Section {
   Scenario& scenario_;
 };
 
-/// Of a transformer by its dimensions: the functions between its products.
+/// Says what functions stand between the products of a transformer that is given by dimensions.
 void say_shape(Section shape, const TransformerShape& t) {
   if (!shape.has("head_dim")) {
     if (!shape.has("kv_channels")) shape.say("head_dim", std::to_string(t.head_width));

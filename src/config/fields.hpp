@@ -30,7 +30,7 @@ struct Form {
     with.type += " (" + unit + ")";
     return with;
   }
-  /// What `make` makes of the value, which only a required key or an optional member can have.
+  /// Turns the value into what `make` makes of it; for required keys and optional members alone.
   template <class Make>
   auto as(Make make) const {
     using Made = std::invoke_result_t<Make, T>;

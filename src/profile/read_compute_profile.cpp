@@ -92,7 +92,7 @@ Fields<StepTimes> step_fields() {
           required("step", &S::step, time_above_zero(), "All of it.")};
 }
 
-/// What a point says of itself, for readers of the file.
+/// A point says this of itself, for readers of the file.
 struct SumCheck {
   Seconds units, whole;
   double difference = 0;

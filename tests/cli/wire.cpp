@@ -4,7 +4,7 @@
 
 using namespace rehearse;
 
-// What one process sends another is what that one receives, member by member.
+// One process receives what another sends, member by member.
 BOOST_AUTO_TEST_SUITE(wire_test)
 
 BOOST_AUTO_TEST_CASE(a_headline_arrives_whole) {

@@ -236,8 +236,8 @@ bool fills_zeros(const std::string& name) {
   return name == "select_backward" || name == "slice_backward";
 }
 
-/// Reads beyond one of each operand: what a copy into zeros writes, and what a norm's kernel for the
-/// gradients of its scale and shift reads (aten/src/ATen/native/cuda/layer_norm_kernel.cu).
+/// Reads beyond one of each operand: what a copy into zeros writes, and what a norm's kernel for
+/// the gradients of its scale and shift reads (aten/src/ATen/native/cuda/layer_norm_kernel.cu).
 Bytes read_again(const Kernel& kernel, double batch) {
   const bool norm = kernel.name == "native_layer_norm_backward" && kernel.writes.size() > 1;
   if (fills_zeros(kernel.name)) return kernel.reads[0].bytes(batch);
