@@ -239,9 +239,12 @@ bool fills_zeros(const std::string& name) {
 /// Reads beyond one of each operand: what a copy into zeros writes, and what a norm's kernel for
 /// the gradients of its scale and shift reads (aten/src/ATen/native/cuda/layer_norm_kernel.cu).
 Bytes read_again(const Kernel& kernel, double batch) {
-  const bool norm = kernel.name == "native_layer_norm_backward" && kernel.writes.size() > 1;
+  if (kernel.reads.empty()) return Bytes(0);
   if (fills_zeros(kernel.name)) return kernel.reads[0].bytes(batch);
-  return norm ? kernel.reads[0].bytes(batch) + kernel.reads[1].bytes(batch) : Bytes(0);
+  const bool trains = kernel.writes.size() > 1 && kernel.reads.size() > 1;
+  return trains && kernel.name == "native_layer_norm_backward"
+             ? kernel.reads[0].bytes(batch) + kernel.reads[1].bytes(batch)
+             : Bytes(0);
 }
 
 /// PyTorch's kernels are vectorized where operands lie alike, of one type; else they make element
@@ -282,7 +285,7 @@ Work moving(const Kernel& kernel, double batch) {
         looks_up(name) ? std::min(one.elements(batch), written) : one.elements(batch);
     work.moved += elements * one.element();
   }
-  if (kernel.reads.size() > 1 || fills_zeros(kernel.name)) work.moved += read_again(kernel, batch);
+  work.moved += read_again(kernel, batch);
   work.wide = !kernel.writes.empty() && kernel.writes[0].is_wide();
   work.known =
       work.by_row || pools(name) || work.kind == OperatorKind::embedding || is_pointwise_name(name);

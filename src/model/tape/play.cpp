@@ -259,65 +259,11 @@ Player::Value Player::run(const Layer& layer) {
     case LayerKind::select:
       return {slice(r, input(layer), out(layer))};
     case LayerKind::by_position:
-      return {copy(r, lower(r, input(layer)))};
+      return {r.compiled() ? lower(r, input(layer)) : copy(r, lower(r, input(layer)))};
     case LayerKind::unpack_heads:
       return unpack_heads(layer);
   }
   throw InternalError("a layer that no tape is made of");
-}
-
-Player::Value Player::linears(const Layer& layer, const Tensor& x, std::int64_t positions) {
-  Value outputs;
-  std::uint32_t parameter = layer.parameter;
-  const std::int64_t before = recorder_.batch() * layer.in.positions();
-  const std::int64_t after = recorder_.batch() * layer.out.positions();
-  std::optional<Tensor> narrow;
-  if (layer.narrows && is_narrow(recorder_.precision()))
-    narrow = recorder_.take(recorder_.narrow_bytes(x.elements), Type::byte);
-  for (const std::int64_t channels : layer.channels) {
-    LinearOptions options{
-        .weight = {layer.tied ? 0 : layer.unit, layer.tied ? 0 : parameter,
-                   layer.in.channels * channels},
-        .out = (positions < before ? positions : std::max(before, after)) * channels,
-        .matrix = layer.in.positions() == 1 && model_.tokens_per_sample == 0,
-        .function = layer.tied,
-        .gathered = after > before ? after * layer.in.channels : 0,
-        .scattered = after < before ? after * channels : 0,
-        .narrow = narrow,
-        .float8 = layer.narrows && recorder_.float8() != Float8::none};
-    if (!layer.tied) ++parameter;
-    if (layer.bias) options.bias = Parameter{layer.unit, parameter++, channels};
-    const ParameterTrait trait = recorder_.trait(options.weight.unit, options.weight.index);
-    Tensor output = linear(recorder_, x, options);
-    if (outputs.size() < layer.kept_products.size() && layer.kept_products[outputs.size()])
-      recorder_.keep(output);
-    for (const Adapter& adapter : layer.adapters) {
-      if (adapter.side != outputs.size()) continue;
-      AdapterOptions how = adapter_options(layer, adapter, positions);
-      how.quantized = trait.quantized();
-      output = adapted(recorder_, std::exchange(output, {}), x, how);
-    }
-    outputs.push_back(std::move(output));
-  }
-  return outputs;
-}
-
-AdapterOptions Player::adapter_options(const Layer& layer, const Adapter& adapter,
-                                       std::int64_t positions) const {
-  const std::int64_t all = layer.channels[adapter.side];
-  const std::int64_t out = adapter.padded > 0 ? adapter.padded : all;
-  const std::int64_t before = recorder_.batch() * layer.in.positions();
-  const std::int64_t after = recorder_.batch() * layer.out.positions();
-  const bool scatters = positions == before && after < before;
-  const std::int64_t whole = positions < before ? positions : std::max(before, after);
-  return {.down = {.weight = {adapter.unit, adapter.parameter, adapter.rank * layer.in.channels},
-                   .out = whole * adapter.rank,
-                   .gathered = after > before ? after * layer.in.channels : 0},
-          .up = {.weight = {adapter.unit, adapter.parameter + 1, adapter.up},
-                 .out = whole * out,
-                 .scattered = scatters ? after * out : 0},
-          .dropout = adapter.dropout,
-          .padded = adapter.padded > 0 ? (scatters ? after : whole) * all : 0};
 }
 
 Tensor Player::rows(const Layer& layer) {
