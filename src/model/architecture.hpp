@@ -57,6 +57,10 @@ struct BertSize {
   std::int64_t vocabulary = 30522;
   std::int64_t positions = 512;
 };
+struct VitSize {
+  const char* name;
+  std::int64_t hidden, heads, blocks, feed_forward, patch;
+};
 struct LlamaSize {
   const char* name = "llama";
   std::int64_t hidden = 4096;
@@ -68,6 +72,8 @@ struct LlamaSize {
 };
 Model gpt2_model(const GptSize& size, const ModelShape& shape);
 Model bert_model(const BertSize& size, const ModelShape& shape);
+/// torchvision's vision transformer, whose attention is torch.nn.MultiheadAttention.
+TransformerShape vit(const VitSize& size);
 Model llama_model(const LlamaSize& size, const ModelShape& shape);
 
 /// Values that an image network takes when the shape does not say.
