@@ -10,17 +10,17 @@
 namespace rehearse::inline cluster {
 namespace {
 
-const Choices<NcclAlgorithm> kAlgorithms = {
+constexpr Choices<NcclAlgorithm> kAlgorithms = {
     {"Ring", NcclAlgorithm::ring},       {"Tree", NcclAlgorithm::tree},
     {"NVLS", NcclAlgorithm::nvls},       {"NVLSTree", NcclAlgorithm::nvls_tree},
     {"CollNet", NcclAlgorithm::collnet}, {"PAT", NcclAlgorithm::pat},
     {"direct", NcclAlgorithm::direct}};
-const Choices<NcclProtocol> kProtocols = {
+constexpr Choices<NcclProtocol> kProtocols = {
     {"LL", NcclProtocol::ll}, {"LL128", NcclProtocol::ll128}, {"Simple", NcclProtocol::simple}};
 
 /// One name or a list of them.
 template <class Enum>
-Form<std::vector<Enum>> one_or_more(const Choices<Enum>& choices) {
+Form<std::vector<Enum>> one_or_more(Choices<Enum> choices) {
   const Form<Enum> one = form::choice(choices);
   const Form<std::vector<Enum>> several = form::list(one);
   return {one.type + " or " + several.type,

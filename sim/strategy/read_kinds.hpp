@@ -14,7 +14,7 @@ inline constexpr std::int64_t kMostParameters = 100'000'000'000'000;
 
 /// The choice at `key`; `fallback` where it is missing.
 template <class Enum>
-Enum read_choice(Map& map, const std::string& key, Enum fallback, const Choices<Enum>& choices) {
+Enum read_choice(Map& map, const std::string& key, Enum fallback, Choices<Enum> choices) {
   return value_of(choices, map.choice_or(key, name_of(choices, fallback), names_of(choices)));
 }
 

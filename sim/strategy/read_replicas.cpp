@@ -4,9 +4,9 @@
 namespace rehearse::inline strategy {
 namespace {
 
-const Choices<Ddp::Compression> kHooks = {{"none", Ddp::Compression::none},
-                                          {"fp16", Ddp::Compression::fp16},
-                                          {"bf16", Ddp::Compression::bf16}};
+constexpr Choices<Ddp::Compression> kHooks = {{"none", Ddp::Compression::none},
+                                              {"fp16", Ddp::Compression::fp16},
+                                              {"bf16", Ddp::Compression::bf16}};
 
 /// Reads the section `strategy.ddp.` or `strategy.zero.`.
 Ddp read_ddp_options(Map& map, const std::string& section, Framework& framework) {

@@ -9,7 +9,7 @@
 namespace rehearse::inline strategy {
 namespace {
 
-const Choices<ParameterServer::Partition> kPartitions = {
+constexpr Choices<ParameterServer::Partition> kPartitions = {
     {"size", ParameterServer::Partition::size}, {"unit", ParameterServer::Partition::unit}};
 /// `staleness: N | unbounded`; nothing for unbounded.
 std::optional<std::uint32_t> read_staleness(Map& map) {

@@ -8,10 +8,10 @@
 namespace rehearse::inline strategy {
 namespace {
 
-const Choices<Fsdp::Prefetch> kPrefetches = {{"backward_pre", Fsdp::Prefetch::backward_pre},
-                                             {"backward_post", Fsdp::Prefetch::backward_post},
-                                             {"none", Fsdp::Prefetch::none}};
-const Choices<Precision> kMixedTypes = {
+constexpr Choices<Fsdp::Prefetch> kPrefetches = {{"backward_pre", Fsdp::Prefetch::backward_pre},
+                                                 {"backward_post", Fsdp::Prefetch::backward_post},
+                                                 {"none", Fsdp::Prefetch::none}};
+constexpr Choices<Precision> kMixedTypes = {
     {"fp32", Precision::fp32}, {"bf16", Precision::bf16_pure}, {"fp16", Precision::fp16_pure}};
 
 /// `wrap: unit | blocks | model | {min_num_params: N}`.
@@ -25,7 +25,7 @@ void read_wrap(Map& map, Framework& framework, Fsdp& fsdp) {
     policy.finish();
     return;
   }
-  const Choices<Fsdp::Wrap> wraps = {
+  static constexpr Choices<Fsdp::Wrap> wraps = {
       {"unit", Fsdp::Wrap::unit}, {"blocks", Fsdp::Wrap::blocks}, {"model", Fsdp::Wrap::model}};
   fsdp.wrap = value_of(wraps, framework.choice_or(map, "strategy.fsdp.", "wrap", names_of(wraps)));
 }

@@ -1,26 +1,33 @@
 #pragma once
 
+#include <initializer_list>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
 
 namespace rehearse::inline config {
 
-/// The options of an enumeration by the names that files use, in the order of messages.
 template <class Enum>
-using Choices = std::vector<std::pair<std::string, Enum>>;
+struct Choice {
+  const char* name;
+  Enum value;
+};
+
+/// The options of an enumeration by the names that files use, in the order of messages.
+/// Those with a name are constexpr: clusters are read before main() too.
+template <class Enum>
+using Choices = std::initializer_list<Choice<Enum>>;
 
 template <class Enum>
-std::vector<std::string> names_of(const Choices<Enum>& choices) {
+std::vector<std::string> names_of(Choices<Enum> choices) {
   std::vector<std::string> names;
-  for (const auto& [name, value] : choices) names.push_back(name);
+  for (const auto& [name, value] : choices) names.emplace_back(name);
   return names;
 }
 
 template <class Enum>
-Enum value_of(const Choices<Enum>& choices, const std::string& name) {
+Enum value_of(Choices<Enum> choices, const std::string& name) {
   for (const auto& [known, value] : choices) {
     if (known == name) return value;
   }
@@ -28,7 +35,7 @@ Enum value_of(const Choices<Enum>& choices, const std::string& name) {
 }
 
 template <class Enum>
-const std::string& name_of(const Choices<Enum>& choices, Enum value) {
+std::string name_of(Choices<Enum> choices, Enum value) {
   for (const auto& [name, known] : choices) {
     if (known == value) return name;
   }

@@ -178,8 +178,8 @@ class Document : public std::enable_shared_from_this<Document> {
 /// The candidate that is probably meant by `word`: what others call by that word ("price",
 /// "bfloat16"), else the nearest by edit distance (Damerau-Levenshtein), when it is near enough to
 /// be a misspelling (a distance of at most a third of its length, at least 1, or 2 for 4 letters
-/// and more) or a part of a longer name ("p4d" of "aws_p4d"), whatever the case of letters; else one
-/// whose parts a device's longer name has ("NVIDIA A100-SXM4-80GB"); else empty.
+/// and more) or a part of a longer name ("p4d" of "aws_p4d"), whatever the case of letters; else
+/// one whose parts a device's longer name has ("NVIDIA A100-SXM4-80GB"); else empty.
 std::string nearest(const std::string& word, const std::vector<std::string>& candidates);
 
 }  // namespace rehearse::inline config

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -224,14 +225,18 @@ Form<Bytes> size_above_0();
 Form<std::string> one_of(const std::vector<std::string>& names);
 
 template <class Enum>
-Form<Enum> choice(const Choices<Enum>& choices) {
-  const Form<std::string> names = one_of(names_of(choices));
-  return {
-      names.type,
-      [choices, read = names.read](const Value& value) { return value_of(choices, read(value)); },
-      [choices](const Enum& value) { return name_of(choices, value); },
-      {},
-      false};
+Form<Enum> choice(Choices<Enum> choices) {
+  const Form<std::string> one = one_of(names_of(choices));
+  const std::vector<Choice<Enum>> known = choices;
+  return {one.type,
+          [known, read = one.read](const Value& value) {
+            return std::ranges::find(known, read(value), &Choice<Enum>::name)->value;
+          },
+          [known](const Enum& value) {
+            return std::ranges::find(known, value, &Choice<Enum>::value)->name;
+          },
+          {},
+          false};
 }
 
 /// A map with a list of fields of its own; `check` holds them against each other.
