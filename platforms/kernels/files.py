@@ -78,7 +78,7 @@ def write(
     lines += [
         "gradients: {"
         + f"input: {shares['NN']:.3f}, weight: {shares['NT']:.3f}, "
-        + "".join(f"{key}: {shares[key]:.3f}, " for key in shares if key.startswith("tf32"))
+        + "".join(f"{key}: {shares[key]:.3f}, " for key in shares if key not in ("NN", "NT"))
         + f"source: {source_of_gradients}}}"
     ]
     if unaligned:

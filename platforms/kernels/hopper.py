@@ -149,7 +149,7 @@ def products_other(gpu, found, gradients):
     """tf32, fp32 and 8 bits (sums kept in few bits, scales of tensors and of rows): what few shapes can say. The H100's
     16-bit curve has the other numbers. In tf32 Hopper's own instructions multiply TN alone, so that the shares of NN and
     NT are its own."""
-    curves, of_tf32 = {}, None
+    curves, beside = {}, {}
     plans = {
         "tf32": (4, (1, 7, 8), (2.838, 0.6, 0.832, 100, 0.05, 4, 2, 0.8, 0.5)),
         "fp32": (4, (1, 3, 4), (2.838, 0.8, 0.95, 30, 0.07, 4, 2)),
@@ -190,8 +190,14 @@ def products_other(gpu, found, gradients):
         curve[free] = fitted(slice(None))
         curves[format] = significant(curve[:7])
         if format == "tf32":
-            of_tf32 = {"tf32_input": curve[7], "tf32_weight": curve[8]}
-    return curves, of_tf32
+            beside = {"tf32_input": curve[7], "tf32_weight": curve[8]}
+    return curves, beside | {"exact_fp8": exact_sums(gpu)}
+
+
+def exact_sums(gpu):
+    """Products in 8 bits whose sums are added in fp32 on the way, beside those of tensor cores alone: the share of rates."""
+    times = [columns(table("gemm_fp8_hopper.csv", gpu=gpu, scale="tensor", fast=fast), "time_us")[0] for fast in "10"]
+    return np.exp(np.mean(np.log(times[0] / times[1])))
 
 
 def unaligned(gpu="H200-SXM"):

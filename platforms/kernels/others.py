@@ -74,6 +74,32 @@ def attention_forward():
     return found
 
 
+def attention_backward(gpu, forward):
+    """Transformer Engine's backward (S) where the GPU's forward curve is another's: share and tail of heads of 128.
+    Few keys were not measured: with 100 more backward takes longer than forward."""
+    rows = [row for row in table("attention_training.csv", gpu=gpu, head_dim="128", source="S") if row["pass"] == "bwd"]
+    causal, batch, seq, heads, kv, rate = columns(rows, "causal", "batch", "seq", "heads", "kv_heads", "tflops")
+    t = 4 * 2.5 * batch * heads * seq**2 * 128 * np.where(causal > 0, 0.5, 1) / (rate * 1e12)
+
+    def curve(x):
+        return np.array([forward[0], x[0], 100, forward[3], x[1]])
+
+    def errors_of(x, pick=slice(None)):
+        sizes = [value[pick] for value in (causal, batch, seq, heads, kv)]
+        return np.log(forms.attention(curve(x), device(gpu), *sizes, 128, True) / t[pick])
+
+    def fitted(pick):
+        return solve(lambda x: errors_of(x, pick), [0.45, 0.5], [0.05, 0], [1.0, 2])
+
+    shapes = list(zip(seq, heads, kv))
+    held_out = np.zeros(len(t))
+    for one in set(shapes):
+        own = np.array([shape == one for shape in shapes])
+        held_out[own] = errors_of(fitted(~own), own)
+    measure(gpu, "attention backward, heads of 128", "shape", held_out, "S")
+    return significant(curve(fitted(slice(None))))
+
+
 def attention_training(forward):
     """FlashAttention-2's share in backward, on an A100 beside its forward curve; on an H100, whose curves are
     FlashAttention-3's, forward in the A100's proportion to backward."""

@@ -111,11 +111,14 @@ void KernelModel::take_measured(const std::string& format) {
   if (peak > FlopsPerSecond(0)) device_.peak = peak.value();
 }
 
-Seconds KernelModel::product(const ProductSize& size, Role role, bool narrow) const {
-  const std::array<double, 5> key = {size.rows, size.columns, size.inner, size.batch,
-                                     static_cast<double>(role) + (narrow ? 10 : 0)};
+Seconds KernelModel::product(const ProductSize& size, Role role, Operands operands) const {
+  const std::array<double, 5> key = {
+      size.rows, size.columns, size.inner, size.batch,
+      static_cast<double>(role) + 10 * static_cast<double>(operands)};
   const auto [found, is_new] = known_.try_emplace(key);
-  if (is_new) found->second = narrow ? narrow_product(size, role) : product_uncached(size, role);
+  if (is_new)
+    found->second = operands == Operands::wide ? product_uncached(size, role)
+                                               : narrow_product(size, role, operands);
   return found->second;
 }
 
@@ -147,12 +150,13 @@ Seconds KernelModel::timed(const ProductCurve& curve, const KernelDevice& device
 }
 
 /// Those in 8 bits reach alone what others measured under lasting load.
-Seconds KernelModel::narrow_product(const ProductSize& size, Role role) const {
+Seconds KernelModel::narrow_product(const ProductSize& size, Role role, Operands operands) const {
   check(product_ != nullptr, "a product without a curve");
   ProductCurve curve = narrow_ != nullptr ? *narrow_ : *product_;
   curve.share *= role_share(role) * (narrow_ != nullptr ? 1 : sustained_);
-  const Bytes operands(size.batch * (size.rows * size.inner + size.inner * size.columns));
-  return timed(curve, narrow_device_, size, role, operands);
+  if (operands == Operands::exact_narrow) curve.share *= curves_->exact_fp8;
+  const Bytes bytes(size.batch * (size.rows * size.inner + size.inner * size.columns));
+  return timed(curve, narrow_device_, size, role, bytes);
 }
 
 Seconds KernelModel::product_uncached(const ProductSize& size, Role role) const {

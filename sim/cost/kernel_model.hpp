@@ -43,9 +43,12 @@ class KernelModel {
   std::optional<double> memory_share(const Operator& op, Bytes element, bool backward) const;
 
   enum class Role { forward, input_gradient, weight_gradient, expert_gradient };
-  /// Under lasting load, of operands as wide as the precision's activations; `narrow`: of 8 bits
-  /// that make 16. Needs knows_products.
-  Seconds product(const ProductSize& size, Role role, bool narrow = false) const;
+  /// What a product's operands are: as wide as the precision's activations, or of 8 bits that make
+  /// 16. Sums of the latter stand in the tensor cores' few bits (`narrow`), or are added in fp32 on
+  /// the way (`exact_narrow`).
+  enum class Operands { wide, narrow, exact_narrow };
+  /// Under lasting load. Needs knows_products.
+  Seconds product(const ProductSize& size, Role role, Operands operands = Operands::wide) const;
   /// The product that a convolution is made of. Needs knows_convolutions.
   Seconds convolution(const ProductSize& size, Role role, Bytes moved) const;
   /// Needs knows_attention; `library` is what runs. A width between those fitted takes the nearest.
@@ -74,7 +77,7 @@ class KernelModel {
   FlopsPerSecond unaligned_rate(const ProductSize& size, Role role) const;
   void take_measured(const std::string& format);
   Seconds product_uncached(const ProductSize& size, Role role) const;
-  Seconds narrow_product(const ProductSize& size, Role role) const;
+  Seconds narrow_product(const ProductSize& size, Role role, Operands operands) const;
   double role_share(Role role) const;
   Seconds batch_norm(const Operator& op, double batch, Precision precision, bool backward) const;
   /// `operands`: their bytes, without the result's.

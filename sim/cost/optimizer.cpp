@@ -62,17 +62,25 @@ constexpr std::array<Pass, 5> kApexLamb = {{
 
 // bitsandbytes, csrc/kernels.cu: kOptimizerStatic8bit2StateBlockwise, a launch for each tensor.
 constexpr std::array<Pass, 1> kAdamW8bit = {{{2, 1, 4, 1}}};
-// Adafactor (Shazeer and Stern, ICML 2018) as transformers/optimization.py has it, a kernel for
-// each operation and tensor. u: the update, fp32.
-constexpr std::array<Pass, 8> kAdafactor = {{
-    {0, 3, 0, 1},  // u = g^2 + eps
-    {0, 1, 0, 1},  // means of rows
-    {0, 1, 0, 1},  // and of columns
-    {0, 1, 0, 1},  // their outer product
-    {0, 3, 0, 1},  // u = product * g
-    {0, 1, 0, 1},  // its root mean square
-    {0, 2, 0, 1},  // clipped
-    {2, 1, 0, 1},  // p - u
+// _single_tensor_adafactor of a matrix, torch/optim/_adafactor.py; transformers' own has 26. A
+// vector has 11. u: the update. Copies bring norms to the host, which waits for them.
+constexpr std::array<Pass, 20> kAdafactor = {{
+    {1, 0, 0, 1},                // norm: p
+    {0, 0, 0, 1},                // copied
+    {0, 1, 0, 1},                // norms of g's rows
+    {0, 0, 0, 1}, {0, 0, 0, 1},  // square_, div_
+    {0, 0, 0, 1},                // lerp_ of the rows' state
+    {0, 1, 0, 1},                // norms of g's columns
+    {0, 0, 0, 1}, {0, 0, 0, 1},  // square_, div_
+    {0, 0, 0, 1},                // lerp_ of the columns' state
+    {0, 1, 0, 1},                // matmul: rows, columns -> u
+    {0, 0, 0, 1}, {0, 0, 0, 1},  // mean and clamp_ of the rows
+    {0, 2, 0, 1},                // div_: u
+    {0, 2, 0, 1}, {0, 2, 0, 1},  // clamp_, rsqrt_: u
+    {0, 3, 0, 1},                // mul_: u, g -> u
+    {0, 1, 0, 1},                // norm: u
+    {0, 0, 0, 1},                // copied
+    {2, 1, 0, 1},                // add_: p, u -> p
 }};
 // torch/optim/_muon.py, _single_tensor_muon; what it moves in bf16 is orthogonal_bytes(). u: the
 // update.

@@ -247,14 +247,14 @@ Seconds Roofline::product_time(const Operator& op, double batch, Direction direc
   const double kernels = together ? 1 : each, in_one = together ? each : 1;
   if (direction == Direction::forward)
     return kernels * kernels_of(op).product({own, columns, inner, in_one},
-                                            KernelModel::Role::forward, runs_narrow(op));
+                                            KernelModel::Role::forward, operands_of(op, direction));
   Seconds time{0};
   if (!op.frozen)
     time =
         kernels * kernels_of(op).product({columns, inner, own, in_one},
                                          each > 1 && !together ? KernelModel::Role::expert_gradient
                                                                : KernelModel::Role::weight_gradient,
-                                         runs_narrow(op));
+                                         operands_of(op, direction));
   if (op.frozen ? op.backward_flops > 0 : op.backward_flops > 1.5 * op.forward_flops) {
     time += input_gradient(op, batch);
   }
@@ -269,7 +269,7 @@ Seconds Roofline::input_gradient(const Operator& op, double batch) const {
   return kernels *
          (wide ? wide_kernels_ : kernels_of(op))
              .product({batch * product.rows / each, product.inner, product.columns, each / kernels},
-                      KernelModel::Role::input_gradient, runs_narrow(op));
+                      KernelModel::Role::input_gradient, operands_of(op, Direction::backward));
 }
 
 Seconds Roofline::input_gradient_time(const Operator& op, double batch) const {
@@ -332,6 +332,15 @@ Seconds Roofline::optimizer_step(const Model& model, const Optimizer& optimizer)
   if (optimizer.kind == OptimizerKind::adamw_8bit && rate)
     moving = Seconds(static_cast<double>(model.trainable_parameters()) / *rate);
   return std::max(moving, optimizer_kernels(optimizer, tensors) * shares_.launch);
+}
+
+/// Gradients are added in fp32 on the way: TransformerEngine's `_2X_ACC_DGRAD` and `_2X_ACC_WGRAD`
+/// (pytorch/module/base.py), and `use_fast_accum` of torchao's tensorwise recipe, which its rowwise
+/// one has for all three products (float8/config.py).
+KernelModel::Operands Roofline::operands_of(const Operator& op, Direction direction) const {
+  if (!runs_narrow(op)) return KernelModel::Operands::wide;
+  const bool fast = direction == Direction::forward || op.float8 == Float8::rowwise;
+  return fast ? KernelModel::Operands::narrow : KernelModel::Operands::exact_narrow;
 }
 
 FlopsPerSecond Roofline::rate(const Operator& op, Direction direction) const {

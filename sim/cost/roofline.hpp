@@ -88,6 +88,7 @@ class Roofline {
   Seconds dequantize_time(const Operator& op) const;
   Seconds weight_cast_time(const Operator& op, Direction direction) const;
   bool runs_narrow(const Operator& op) const { return op.runs_narrow(precision_); }
+  KernelModel::Operands operands_of(const Operator& op, Direction direction) const;
   /// Makes 8 bits of a product's input forward, and of its output's gradient backward.
   Seconds quantize_time(const Operator& op, double batch, Direction direction) const;
   Seconds float8_time(const Operator& op, double batch, Direction direction) const;

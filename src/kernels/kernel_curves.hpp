@@ -105,6 +105,9 @@ struct KernelCurves {
   double input_gradient = 1, weight_gradient = 1;
   /// The same shares for tf32, whose operands Hopper multiplies along rows alone. 0: as of 16 bits.
   double tf32_input_gradient = 0, tf32_weight_gradient = 0;
+  /// Share of fp8 products whose sums are added in fp32 on the way (cuBLAS without fast
+  /// accumulation), beside those of tensor cores alone.
+  double exact_fp8 = 1;
   std::vector<double> residual;           ///< ln(time) added to 16-bit products; empty: not known
   std::vector<AttentionCurve> attention;  ///< by width; empty: not known
   /// A convolution on tensor cores beside a product: its share over the product's.

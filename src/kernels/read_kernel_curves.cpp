@@ -156,6 +156,7 @@ void read_factors(Map& map, KernelCurves& curves) {
   curves.weight_gradient = gradients.require("weight").as_positive_number();
   read_share(gradients, "tf32_input", curves.tf32_input_gradient);
   read_share(gradients, "tf32_weight", curves.tf32_weight_gradient);
+  read_share(gradients, "exact_fp8", curves.exact_fp8);
   source_of(gradients);
   gradients.finish();
   Map convolution = map.require("convolution").as_map();

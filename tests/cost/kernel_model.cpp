@@ -278,7 +278,8 @@ BOOST_AUTO_TEST_CASE(large_products_in_8_bits_are_as_fast_as_azure_measured) {
                                                                 {{6144, 12288, 12288}, 1351.4}};
   for (const auto& [size, rate] : measured) {
     const double time = 2 * size.rows * size.columns * size.inner / (rate * 1e12);
-    const double predicted = kernels.product(size, KernelModel::Role::forward, true).value();
+    const double predicted =
+        kernels.product(size, KernelModel::Role::forward, KernelModel::Operands::narrow).value();
     BOOST_TEST(std::abs(predicted / time - 1) < 0.12, size.rows << ": " << predicted / time);
   }
 }
@@ -311,6 +312,41 @@ BOOST_AUTO_TEST_CASE(llm_int8_multiplies_fp32_in_fp32_backward) {
   op.always_fp32 = true;
   BOOST_TEST(unit().backward.value() > 5 * narrow);
   BOOST_TEST(unit().forward.value() == forward);
+}
+
+// TransformerEngine and torchao's tensorwise recipe ask for exact sums of gradients, and torchao's
+// rowwise recipe for fast ones.
+BOOST_AUTO_TEST_CASE(gradients_in_fp8_add_their_sums_in_fp32) {
+  const Gpu gpu = known_gpu("H100-SXM");
+  using Role = KernelModel::Role;
+  using Operands = KernelModel::Operands;
+  const KernelModel kernels(gpu, Precision::fp8);
+  const auto seconds = [&](Operands operands) {
+    const double launch = gpu.curves->products.at("fp8").launch.value();
+    return kernels.product({16384, 16384, 16384}, Role::weight_gradient, operands).value() - launch;
+  };
+  BOOST_CHECK_CLOSE(seconds(Operands::narrow) / seconds(Operands::exact_narrow),
+                    gpu.curves->exact_fp8, 0.1);
+  Gpu alike = gpu;
+  KernelCurves curves = *gpu.curves;
+  curves.exact_fp8 = 1;
+  alike.curves = std::make_shared<const KernelCurves>(curves);
+  const auto backward = [](Float8 recipe, const Gpu& on) {
+    constexpr double kSide = 16384, kFlops = 2 * kSide * kSide * kSide;
+    Model model;
+    model.units = {{.name = "u",
+                    .tensors = {1},
+                    .operators = {{.kind = OperatorKind::matmul,
+                                   .forward_flops = kFlops,
+                                   .backward_flops = 2 * kFlops,
+                                   .product = {.rows = kSide, .columns = kSide, .inner = kSide},
+                                   .narrows = true,
+                                   .float8 = recipe}}}};
+    return step_costs(model, on, Precision::fp8, 1, {}, {}).units.at(0).backward;
+  };
+  BOOST_TEST((backward(Float8::none, gpu) > 1.03 * backward(Float8::none, alike)));
+  BOOST_TEST((backward(Float8::tensorwise, gpu) > backward(Float8::tensorwise, alike)));
+  BOOST_TEST((backward(Float8::rowwise, gpu) == backward(Float8::rowwise, alike)));
 }
 
 // Autocast casts a weight forward, and its gradient backward: a frozen one has none.

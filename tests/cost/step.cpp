@@ -260,6 +260,7 @@ BOOST_AUTO_TEST_CASE(foreach_optimizers_launch_a_kernel_per_operation_and_group_
   BOOST_TEST(optimizer_kernels({OptimizerKind::adam}, 36) == 7);
   BOOST_TEST(optimizer_kernels({OptimizerKind::adam}, 100) == 2 + 1 + 3 + 2 + 2 + 1 + 3);
   BOOST_TEST(optimizer_kernels({OptimizerKind::adamw}, 100) == 14 + 1);
+  BOOST_TEST(optimizer_kernels({OptimizerKind::adafactor}, 100) == 20 * 100);
   BOOST_TEST(optimizer_kernels({.kind = OptimizerKind::adamw, .of = Precision::bf16_master}, 100) ==
              14 + 1 + 2 * 2);  // and two conversions
 }
