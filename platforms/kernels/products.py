@@ -138,7 +138,7 @@ def sustained(found):
     for gpu, curve in (("A100-PCIe-80", found["A100-PCIe-80"][0]), ("B200", b200)):
         layouts[gpu] = {
             name: ratio(gpu, curve, table("gemm_layouts_bf16.csv", gpu=gpu, layout=name), "time_us")
-            for name in ("TN", "NN", "NT")
+            for name in ("TN", "NN")
         }
     megatron = {
         gpu: ratio(gpu, curve, table("gemm_megatron.csv", gpu=gpu, dtype="fp16"), "forward_us")
@@ -154,10 +154,33 @@ def sustained(found):
         "H100-SXM": np.sqrt(llm["H100-SXM"] * megatron["GH200-96"]),
         "B200": layouts["B200"]["TN"],
     }
-    gradients = {
-        name: np.mean([one[name] / one["TN"] for one in layouts.values()]) for name in ("NN", "NT")
-    }
+    gradients = {"NN": np.mean([one["NN"] / one["TN"] for one in layouts.values()])}
+    gradients["NT"] = np.mean(
+        [
+            added_gradient(gpu, curve, layouts[gpu]["TN"])
+            for gpu, curve in (("A100-PCIe-80", found["A100-PCIe-80"][0]), ("B200", b200))
+        ]
+    )
     return factors, gradients
+
+
+def added_gradient(gpu, curve, lasting):
+    """The share of weight gradients that are added to fp32 (Transformer Engine, S), beside what reads and writes those
+    sums: its time and the product's make a norm with KernelModel::timed's exponent."""
+    rows = table("gemm_layouts_bf16.csv", gpu=gpu, layout="NT", out_dtype="fp32")
+    m, n, k, t = columns(rows, "m", "n", "k", "time_us")
+    under_load = curve.copy()
+    under_load[1] *= lasting
+    launch = curve[0] * 1e-6
+    product = forms.gemm(under_load, device(gpu), m, n, k, moved=2 * (m * k + k * n)) - launch
+    sums = 8 * m * n / (curve[2] * device(gpu).bandwidth)
+    whole = launch + (product**1.3 + sums**1.3) ** (1 / 1.3)
+    large = 2 * m * n * k > 1e11
+    errors = np.log(whole / (t * 1e-6))[large]
+    share = np.exp(np.median(errors))
+    measure(gpu, "gemm tensor, added to fp32", "sums", errors - np.log(share), "S")
+    return share
+
 
 def gemm_other():
     found = {"fp32": {}, "tf32": {}}

@@ -272,8 +272,8 @@ void add_segments(StepCosts& costs, const Model& model, const Roofline& roofline
 }
 
 StepCosts computed_units(const Model& model, const Gpu& gpu, Precision precision, double batch,
-                         const AnalyticEfficiency& efficiency) {
-  const Roofline roofline(gpu, precision, efficiency);
+                         const AnalyticEfficiency& efficiency, bool adds_gradients) {
+  const Roofline roofline(gpu, precision, efficiency, adds_gradients);
   StepCosts costs;
   Fits fits{};
   for (const Unit& unit : model.units) {
@@ -336,10 +336,11 @@ StepCosts step_costs(const Model& model, const Gpu& gpu, Precision precision, st
                      const CostSource* source) {
   check(batch > 0, "a batch has at least one sample");
   const CostQuestion question{model, gpu, precision, batch, optimizer, efficiency};
-  StepCosts costs =
-      source ? profiled_units(question, *source)
-             : computed_units(model, gpu, precision, static_cast<double>(batch), efficiency);
-  add_segments(costs, model, Roofline(gpu, precision, efficiency), static_cast<double>(batch));
+  StepCosts costs = source ? profiled_units(question, *source)
+                           : computed_units(model, gpu, precision, static_cast<double>(batch),
+                                            efficiency, optimizer.wide_gradients);
+  add_segments(costs, model, Roofline(gpu, precision, efficiency, optimizer.wide_gradients),
+               static_cast<double>(batch));
   if (costs.provenance != Provenance::given)
     costs.copy_rate = gpu.memory_bandwidth * reached_shares(gpu, efficiency).memory;
   if (costs.provenance != Provenance::given && !efficiency.memory)

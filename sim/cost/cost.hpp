@@ -40,8 +40,8 @@ struct Optimizer {
   /// Each parameter's step as soon as backward has made its gradient, which goes at once
   /// (torchtune's optimizer_in_bwd).
   bool in_backward = false;
-  /// Beside master weights: gradients come in fp32 (Megatron-LM's main_grad), so that none is
-  /// converted.
+  /// Beside master weights: gradients come in fp32, so that none is converted. Products add them to
+  /// what is kept (Megatron-LM's main_grad and gradient_accumulation_fusion).
   bool wide_gradients = false;
   /// Gradients are scaled to this norm at most (torch.nn.utils.clip_grad_norm_, Megatron-LM's
   /// --clip-grad); 0: they are not; nothing: as the framework does unless it is told.

@@ -130,17 +130,19 @@ double KernelModel::role_share(Role role) const {
   return role == Role::forward ? 1 : curves_->weight_gradient;
 }
 
-/// An expert's gradient is added to what is kept in fp32: each tile of it is read and written
-/// behind its product, beside few others, so that this time overlaps less than the operands'. Of 28
-/// such products on a B200 (MooreThreads/SimuMax@e691807a7e, configs/system) the exponent is the
-/// best of six. The 12 that add in fp32 are 7.7 % off in the mean with it, 14.8 % where all bytes
-/// overlap alike; the 16 that add in 16 bits 12 and 11 %.
+/// A gradient that is added to what is kept in fp32: each tile of that is read and written behind
+/// its product, beside few others, so that this time overlaps less than the operands'. Of 28
+/// products of experts on a B200 (MooreThreads/SimuMax@e691807a7e, configs/system) the exponent is
+/// the best of six. The 12 that add in fp32 are 7.7 % off in the mean with it, 14.8 % where all
+/// bytes overlap alike; the 16 that add in 16 bits 12 and 11 %. Dense products of the same source,
+/// which did not choose it, take 5 % longer than forward ones where their sums' bytes alone would
+/// take 12 % (A100), and 15 to 20 % where they would take 27 % (B200): this says 5 and 17 %.
 Seconds KernelModel::timed(const ProductCurve& curve, const KernelDevice& device,
                            const ProductSize& size, Role role, Bytes operands) const {
   constexpr double kSharpnessOfSums = 1.3;
   constexpr Bytes kAdded(2 * 4);
   const double results = size.batch * size.rows * size.columns;
-  if (role != Role::expert_gradient)
+  if (role != Role::added_gradient)
     return product_time(curve, device, size, operands + results * element_);
   const Seconds product = product_time(curve, device, size, operands) - curve.launch;
   const double sums = results * kAdded.value() / (curve.traffic * device.bandwidth);
@@ -175,7 +177,7 @@ Seconds KernelModel::product_uncached(const ProductSize& size, Role role) const 
 /// Rows of operands and results are as long as a linear layer's two sides, whichever pass: those of
 /// a weight's gradient are `rows` and `columns`. Fast kernels load 16 bytes at once.
 FlopsPerSecond KernelModel::unaligned_rate(const ProductSize& size, Role role) const {
-  const bool of_weight = role == Role::weight_gradient || role == Role::expert_gradient;
+  const bool of_weight = role == Role::weight_gradient || role == Role::added_gradient;
   const auto aligned = [&](double elements) {
     return std::fmod(size.columns, elements) == 0 &&
            std::fmod(of_weight ? size.rows : size.inner, elements) == 0;

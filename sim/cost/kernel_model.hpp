@@ -42,7 +42,8 @@ class KernelModel {
   /// bytes; nothing: not known.
   std::optional<double> memory_share(const Operator& op, Bytes element, bool backward) const;
 
-  enum class Role { forward, input_gradient, weight_gradient, expert_gradient };
+  /// `added_gradient`: of a weight, which its product adds to what is kept in fp32.
+  enum class Role { forward, input_gradient, weight_gradient, added_gradient };
   /// What a product's operands are: as wide as the precision's activations, or of 8 bits that make
   /// 16. Sums of the latter stand in the tensor cores' few bits (`narrow`), or are added in fp32 on
   /// the way (`exact_narrow`).

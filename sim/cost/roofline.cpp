@@ -66,8 +66,10 @@ double computed_share(const Operator& op, Direction direction) {
 
 }  // namespace
 
-Roofline::Roofline(const Gpu& gpu, Precision precision, const AnalyticEfficiency& efficiency)
+Roofline::Roofline(const Gpu& gpu, Precision precision, const AnalyticEfficiency& efficiency,
+                   bool adds_gradients)
     : precision_(precision),
+      adds_gradients_(adds_gradients),
       adamw_per_parameter_(gpu.curves && gpu.curves->device
                                ? std::optional(gpu.curves->device->optimizer_per_parameter)
                                : std::nullopt),
@@ -250,11 +252,11 @@ Seconds Roofline::product_time(const Operator& op, double batch, Direction direc
                                             KernelModel::Role::forward, operands_of(op, direction));
   Seconds time{0};
   if (!op.frozen)
-    time =
-        kernels * kernels_of(op).product({columns, inner, own, in_one},
-                                         each > 1 && !together ? KernelModel::Role::expert_gradient
-                                                               : KernelModel::Role::weight_gradient,
-                                         operands_of(op, direction));
+    time = kernels * kernels_of(op).product({columns, inner, own, in_one},
+                                            adds_gradients_ || (each > 1 && !together)
+                                                ? KernelModel::Role::added_gradient
+                                                : KernelModel::Role::weight_gradient,
+                                            operands_of(op, direction));
   if (op.frozen ? op.backward_flops > 0 : op.backward_flops > 1.5 * op.forward_flops) {
     time += input_gradient(op, batch);
   }

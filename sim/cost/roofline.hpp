@@ -26,7 +26,9 @@ bool is_bias(const Operator& op);
 /// The rates that bound kernels on one GPU, and the rules of one precision.
 class Roofline {
  public:
-  Roofline(const Gpu& gpu, Precision precision, const AnalyticEfficiency& efficiency);
+  /// `adds_gradients`: products add weights' gradients to fp32 (Optimizer::wide_gradients).
+  Roofline(const Gpu& gpu, Precision precision, const AnalyticEfficiency& efficiency,
+           bool adds_gradients = false);
 
   /// A launch, and the larger of the operator's arithmetic over the peak and its bytes over the
   /// memory rate (both times the share that is reached). Under autocast, conversions of
@@ -94,6 +96,7 @@ class Roofline {
   Seconds float8_time(const Operator& op, double batch, Direction direction) const;
 
   Precision precision_;
+  bool adds_gradients_;
   std::optional<Seconds> adamw_per_parameter_;  ///< as it was measured
   KernelModel kernels_, wide_kernels_;
   AttentionKernel sdpa_;

@@ -244,10 +244,32 @@ BOOST_AUTO_TEST_CASE(sums_of_experts_overlap_little) {
   const KernelModel kernels(gpu, Precision::bf16_master);
   const ProductSize size{4096, 7168, 1024};
   const double plain = kernels.product(size, KernelModel::Role::weight_gradient).value();
-  const double sums = kernels.product(size, KernelModel::Role::expert_gradient).value();
+  const double sums = kernels.product(size, KernelModel::Role::added_gradient).value();
   const double moved = 8.0 * 4096 * 7168 / gpu.memory_bandwidth.value();
   BOOST_TEST(sums > plain + 0.3 * moved);
   BOOST_TEST(sums < plain + 1.5 * moved);
+}
+
+// Megatron-LM's products add weights' gradients to fp32, which shows backward alone.
+BOOST_AUTO_TEST_CASE(gradients_in_fp32_are_added_by_their_products) {
+  const Gpu gpu = known_gpu("B200");
+  constexpr double kSide = 8192, kFlops = 2 * kSide * kSide * 4096;
+  Model model;
+  model.units = {{.name = "u",
+                  .tensors = {static_cast<std::int64_t>(kSide * kSide)},
+                  .operators = {{.kind = OperatorKind::matmul,
+                                 .forward_flops = kFlops,
+                                 .backward_flops = 2 * kFlops,
+                                 .parameter_elements = kSide * kSide,
+                                 .product = {.rows = 4096, .columns = kSide, .inner = kSide}}}}};
+  const auto unit = [&](bool wide) {
+    const Optimizer optimizer{.of = Precision::bf16_master, .wide_gradients = wide};
+    return step_costs(model, gpu, Precision::bf16_master, 1, optimizer, {}).units.at(0);
+  };
+  const double more = (unit(true).backward - unit(false).backward).value();
+  const double sums = 8 * kSide * kSide / gpu.memory_bandwidth.value();
+  BOOST_TEST(unit(true).forward.value() == unit(false).forward.value());
+  BOOST_TEST((more > 0.3 * sums && more < sums), more / sums);
 }
 
 BOOST_AUTO_TEST_CASE(pytorch_takes_cudnn_s_attention_on_hopper) {
