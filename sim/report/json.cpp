@@ -2,6 +2,23 @@
 #include "report/report_fields.hpp"
 #include "report/views.hpp"
 
+namespace rehearse::inline config {
+
+template <class Record>
+OrderedJson ListedElsewhere<Record>::write(const Record& record) {
+  return RecordForm<Record>::write(record);
+}
+template <class Record>
+Record ListedElsewhere<Record>::read(const JsonPlace& place) {
+  return RecordForm<Record>::read(place);
+}
+template <class Record>
+OrderedJson ListedElsewhere<Record>::schema() {
+  return RecordForm<Record>::schema();
+}
+
+}  // namespace rehearse::inline config
+
 namespace rehearse::inline report {
 namespace {
 
@@ -38,3 +55,14 @@ Report report_from_json(const std::string& text, const std::string& file) {
 }
 
 }  // namespace rehearse::inline report
+
+namespace rehearse::inline config {
+
+template struct ListedElsewhere<Headline>;
+template struct ListedElsewhere<FittingChange>;
+template struct ListedElsewhere<PacedUpdates>;
+template struct ListedElsewhere<StageReport>;
+template struct ListedElsewhere<CollectiveReport>;
+template struct ListedElsewhere<ComputeReport>;
+
+}  // namespace rehearse::inline config
