@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 constexpr double kSame = 0.005;   ///< figures that differ by less are called the same
 constexpr double kTimes = 2;      ///< from here on "times", not percent
 constexpr double kLeast = 0.005;  ///< of a step; less is not told
-constexpr int kNarrowest = 60, kWidest = 110;
+constexpr int kNarrowestTable = 60, kWidestTable = 110;
 
 std::string value_text(FigureUnit unit, double value) {
   switch (unit) {
@@ -252,7 +252,7 @@ std::string to_csv(const Comparison& comparison) {
 }
 
 std::string to_terminal(const Comparison& comparison, int width, bool color) {
-  Page page(static_cast<std::size_t>(std::clamp(width, kNarrowest, kWidest)), color);
+  Page page(static_cast<std::size_t>(std::clamp(width, kNarrowestTable, kWidestTable)), color);
   page.paragraph(Ink::strong, answer(comparison));
   page.blank();
   page.wrapped_field("A", Ink::plain, comparison.first.name);
