@@ -1,23 +1,7 @@
+#include "config/json_listed.hpp"
 #include "report/json_view.hpp"
 #include "report/report_fields.hpp"
 #include "report/views.hpp"
-
-namespace rehearse::inline config {
-
-template <class Record>
-OrderedJson ListedElsewhere<Record>::write(const Record& record) {
-  return RecordForm<Record>::write(record);
-}
-template <class Record>
-Record ListedElsewhere<Record>::read(const JsonPlace& place) {
-  return RecordForm<Record>::read(place);
-}
-template <class Record>
-OrderedJson ListedElsewhere<Record>::schema() {
-  return RecordForm<Record>::schema();
-}
-
-}  // namespace rehearse::inline config
 
 namespace rehearse::inline report {
 namespace {
@@ -56,13 +40,9 @@ Report report_from_json(const std::string& text, const std::string& file) {
 
 }  // namespace rehearse::inline report
 
-namespace rehearse::inline config {
-
-template struct ListedElsewhere<Headline>;
-template struct ListedElsewhere<FittingChange>;
-template struct ListedElsewhere<PacedUpdates>;
-template struct ListedElsewhere<StageReport>;
-template struct ListedElsewhere<CollectiveReport>;
-template struct ListedElsewhere<ComputeReport>;
-
-}  // namespace rehearse::inline config
+template struct rehearse::ListedElsewhere<rehearse::Headline>;
+template struct rehearse::ListedElsewhere<rehearse::FittingChange>;
+template struct rehearse::ListedElsewhere<rehearse::PacedUpdates>;
+template struct rehearse::ListedElsewhere<rehearse::StageReport>;
+template struct rehearse::ListedElsewhere<rehearse::CollectiveReport>;
+template struct rehearse::ListedElsewhere<rehearse::ComputeReport>;

@@ -188,8 +188,8 @@ struct RecordForm {
 template <JsonRecord Record>
 struct JsonForm<Record> : RecordForm<Record> {};
 
-/// The form of a record whose list one source alone includes, and defines these by: a long list
-/// takes seconds to compile wherever it is seen.
+/// The form of a record whose list one source alone includes (json_listed.hpp): a long list takes
+/// seconds to compile wherever it is seen.
 template <class Record>
 struct ListedElsewhere {
   static OrderedJson write(const Record& record);

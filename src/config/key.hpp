@@ -7,8 +7,8 @@ namespace rehearse::inline config {
 /// One key of a file, as the reference of keys has it. Its members are defined apart: tables make
 /// hundreds of them, which would take seconds to compile inline.
 struct Key {
-  Key(const char* its_name, const char* its_type, const char* its_fallback,
-      const char* its_meaning, const char* its_source = "");
+  Key(const char* its_name, const char* its_type, const char* its_fallback, const char* its_meaning,
+      const char* its_source = "");
   Key(const Key&);
   Key(Key&&) noexcept;
   Key& operator=(const Key&);
