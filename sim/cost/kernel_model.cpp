@@ -206,9 +206,7 @@ std::optional<double> KernelModel::optimizer_share(const Optimizer& optimizer) c
 /// block norms a channel. cuDNN's take as long for an element of fp16 as for one of fp32: a guess.
 Seconds KernelModel::batch_norm(const Operator& op, double batch, Precision precision,
                                 bool backward) const {
-  const bool narrow = activation_element(precision) < Bytes(4);
-  const bool own = narrow && (to_string(precision).starts_with("bf16") ||
-                              parameter_element(precision) == Bytes(2));
+  const bool own = is_bf16(precision) || parameter_element(precision) == Bytes(2);
   const NormRates* rates = nullptr;
   if (!own && !op.channels_last) rates = &curves_->norm_fp32;
   if (own) rates = op.channels_last ? &curves_->norm_bf16_last : &curves_->norm_bf16;

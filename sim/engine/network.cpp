@@ -76,12 +76,6 @@ std::string name_of(const Port& port) {
          std::to_string(port.node.index());
 }
 
-/// Of a port (add_port): "out" and "in" end its links' names.
-bool is_cable(const s4u::Link& link) {
-  const std::string& name = link.get_name();
-  return !name.ends_with(" out") && !name.ends_with(" in") && !name.starts_with("memory@");
-}
-
 }  // namespace
 
 Network::Network(const Cluster& cluster, const std::vector<Port>& used, Pace pace)
@@ -112,17 +106,22 @@ void Network::add_port(s4u::NetZone* zone, const Port& port, const Cluster& clus
   const std::string name = name_of(port);
   const double rate = port_bandwidth(cluster, port).value() * kUnitsPerByte;
   s4u::Host* host = add_host(zone, name);
-  std::vector<s4u::LinkInRoute> up{s4u::LinkInRoute(add_link(zone, name + " out", rate))};
+  const auto add_own = [&](const std::string& of, double its_rate) {
+    s4u::Link* link = add_link(zone, of, its_rate);
+    port_links_.insert(link);
+    return link;
+  };
+  std::vector<s4u::LinkInRoute> up{s4u::LinkInRoute(add_own(name + " out", rate))};
   const bool shared = port.kind == PortKind::nic && cluster.node(port.node).nic_ways_shared;
   const std::vector<s4u::LinkInRoute> down =
-      shared ? up : std::vector{s4u::LinkInRoute(add_link(zone, name + " in", rate))};
+      shared ? up : std::vector{s4u::LinkInRoute(add_own(name + " in", rate))};
   add_ways(zone, host, up, down);
   const std::uint32_t index = indices_.at(port);
   hosts_[index] = host;
   if (port.kind != PortKind::pcie || !staged(cluster, {port, port})) return;
   void*& memory = host_memory_[port.node];
   const double rate_of_all = staging_rate(cluster.node(port.node)).value() * kUnitsPerByte;
-  if (!memory) memory = add_link(zone, "memory@" + std::to_string(port.node.index()), rate_of_all);
+  if (!memory) memory = add_own("memory@" + std::to_string(port.node.index()), rate_of_all);
   // A star has a way out of a host for all of its flows. Those that are staged leave from a second
   // host at the same port; copies to the host itself are not passed on, and take the first one's.
   up.emplace_back(static_cast<s4u::Link*>(memory));
@@ -294,7 +293,7 @@ std::span<const std::uint32_t> Network::cables_between(std::uint32_t source, std
   double latency = 0;
   hosts_[source]->route_to(hosts_[target], links, &latency);
   for (const s4u::Link* link : links) {
-    if (!is_cable(*link)) continue;
+    if (port_links_.contains(link)) continue;
     const auto [number, first] = cable_numbers_.try_emplace(link);
     if (first) number->second = buckets_.add_cable(cables_->burst, cables_->bandwidth);
     way->second.push_back(number->second);

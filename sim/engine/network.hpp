@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <queue>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -110,8 +111,9 @@ class Network {
   };
   simgrid::s4u::Host* source_host(std::uint32_t source, std::uint32_t target) const;
   std::vector<simgrid::s4u::Host*> hosts_;
-  std::vector<Staging> staging_;         // by port
-  std::map<NodeId, void*> host_memory_;  // s4u::Link of nodes that stage
+  std::vector<Staging> staging_;                    // by port
+  std::map<NodeId, void*> host_memory_;             // s4u::Link of nodes that stage
+  std::set<const simgrid::s4u::Link*> port_links_;  // all others are cables of the fabric
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
   std::uint64_t sequence_ = 0;
   std::vector<double> armed_;  // dates of the SimGrid timers that are set, the earliest last

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "explain/explanation.hpp"
-#include "report/report_fields.hpp"
+#include "report/json_forms.hpp"
 
 namespace rehearse::inline explanation {
 namespace {

@@ -36,7 +36,7 @@ Words opened(const Words& command) {
   return words;
 }
 
-struct Reader {
+struct ShellReader {
   std::shared_ptr<const TextSource> source;
   std::vector<Entry> entries;
 
@@ -150,7 +150,7 @@ std::vector<Entry> shell_entries(const std::string& text, const std::string& nam
   if (chosen.empty())
     fail_at({source, 0, 0}, "no command that runs a Python script with options",
             "give the command line itself: torchrun ... pretrain_gpt.py --num-layers 32 ...");
-  Reader reader{source, {}};
+  ShellReader reader{source, {}};
   for (const Words& options : script.batch_options()) reader.read(options, "sbatch.");
   reader.read(chosen, "");
   settle(reader.entries);

@@ -14,7 +14,7 @@ namespace rehearse::inline planner {
 namespace {
 
 /// How far the safest may be behind the choice.
-constexpr double kNear = 1.1;
+constexpr double kNearOfTwo = 1.1;
 
 bool are_alike(const Figures& one, const Figures& other) {
   return std::ranges::equal(one, other, [](const auto& a, const auto& b) {
@@ -65,7 +65,7 @@ std::optional<std::size_t> safest(const PlanResult& result) {
   const auto value = [&](std::size_t i) { return candidates[i].figures->at(metric).value; };
   const auto is_near = [&](std::size_t i) {
     const double ratio = value(i) / value(*result.choice);
-    return (info(metric).more_is_better ? 1 / ratio : ratio) <= kNear;
+    return (info(metric).more_is_better ? 1 / ratio : ratio) <= kNearOfTwo;
   };
   std::size_t best = *result.choice;
   for (const std::size_t i : result.ranking) {

@@ -13,11 +13,11 @@
 namespace rehearse::inline planner {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Ordered = nlohmann::ordered_json;
 using Stage = Candidate::Stage;
 
-Json settings_json(const PreparedPlan& prepared, std::size_t candidate) {
-  Json settings = Json::object();
+Ordered settings_json(const PreparedPlan& prepared, std::size_t candidate) {
+  Ordered settings = Ordered::object();
   for (std::size_t i = 0; i < prepared.study.identity.axes.size(); ++i) {
     settings[prepared.study.identity.axes[i]] = prepared.study.points[candidate].labels[i];
   }
@@ -25,16 +25,16 @@ Json settings_json(const PreparedPlan& prepared, std::size_t candidate) {
 }
 
 /// A value as JSON has it: numbers and truths are none of its strings.
-Json value_json(const Value& value) {
+Ordered value_json(const Value& value) {
   if (value.is_null()) return nullptr;
   if (value.is_map()) {
-    Json object = Json::object();
+    Ordered object = Ordered::object();
     Map map = value.as_map();
     for (const std::string& key : map.keys()) object[key] = value_json(map.require(key));
     return object;
   }
   if (value.is_list()) {
-    Json array = Json::array();
+    Ordered array = Ordered::array();
     for (const Value& item : value.as_list()) array.push_back(value_json(item));
     return array;
   }
@@ -42,51 +42,52 @@ Json value_json(const Value& value) {
   if (text == "true" || text == "false") return text == "true";
   if (const auto number = decimal_number(text)) {
     const bool whole = *number == std::floor(*number) && std::abs(*number) < 0x1p53;
-    return whole ? Json(static_cast<std::int64_t>(*number)) : Json(*number);
+    return whole ? Ordered(static_cast<std::int64_t>(*number)) : Ordered(*number);
   }
   return text;
 }
 
 /// What `--set` would change in the scenario.
-Json overrides_json(const PreparedPlan& prepared, std::size_t candidate) {
-  Json overrides = Json::object();
+Ordered overrides_json(const PreparedPlan& prepared, std::size_t candidate) {
+  Ordered overrides = Ordered::object();
   for (const auto& [key, value] : overrides_of(prepared, candidate))
     overrides[key] = value_json(Document::parse(value, "--set " + key)->root());
   return overrides;
 }
 
-Json metrics_json(const Candidate& candidate) {
-  Json values = Json::object();
+Ordered metrics_json(const Candidate& candidate) {
+  Ordered values = Ordered::object();
   for (const MetricInfo& one : metrics()) {
     const auto figure = candidate.figures->find(one.metric);
-    values[one.key] = figure == candidate.figures->end() ? Json() : Json(figure->second.value);
+    values[one.key] =
+        figure == candidate.figures->end() ? Ordered() : Ordered(figure->second.value);
   }
   return values;
 }
 
-Json intervals_json(const Candidate& candidate) {
-  Json values = Json::object();
+Ordered intervals_json(const Candidate& candidate) {
+  Ordered values = Ordered::object();
   for (const MetricInfo& one : metrics()) {
     const auto figure = candidate.figures->find(one.metric);
     values[one.key] = figure == candidate.figures->end()
-                          ? Json()
-                          : Json::array({figure->second.low, figure->second.high});
+                          ? Ordered()
+                          : Ordered::array({figure->second.low, figure->second.high});
   }
   return values;
 }
 
-Json ranked_json(const PlanResult& result, std::size_t place) {
+Ordered ranked_json(const PlanResult& result, std::size_t place) {
   const PreparedPlan& prepared = result.prepared;
   const std::size_t i = result.ranking[place];
   const Candidate& candidate = prepared.candidates[i];
   const std::string exported = export_line(prepared, i);
-  Json json = {
+  Ordered json = {
       {"rank", place + 1},
       {"tied", is_tied(candidate, prepared.candidates, result.ranking, prepared.plan.objective)},
       {"settings", settings_json(prepared, i)},
       {"scenario_overrides", overrides_json(prepared, i)},
       {"run", run_line(prepared, i)},
-      {"export", exported.empty() ? Json() : Json(exported)},
+      {"export", exported.empty() ? Ordered() : Ordered(exported)},
       {"metrics", metrics_json(candidate)},
       {"intervals", intervals_json(candidate)},
       {"at_risk", candidate.at_risk},
@@ -94,8 +95,8 @@ Json ranked_json(const PlanResult& result, std::size_t place) {
   if (prepared.plan.layouts) {
     const auto& beside = candidate.beside_choice;
     json["beside_choice"] =
-        beside ? Json::array({beside->value, beside->low, beside->high}) : Json();
-    json["choice_is_better"] = beside ? Json(*chance_of_choice(candidate)) : Json();
+        beside ? Ordered::array({beside->value, beside->low, beside->high}) : Ordered();
+    json["choice_is_better"] = beside ? Ordered(*chance_of_choice(candidate)) : Ordered();
     json["step_parts_s"] = candidate.parts;
   }
   return json;
@@ -115,8 +116,8 @@ const char* stage_name(Stage stage) {
   return "simulated";
 }
 
-Json failed_json(const Candidate& candidate) {
-  Json failed = Json::array();
+Ordered failed_json(const Candidate& candidate) {
+  Ordered failed = Ordered::array();
   if (candidate.stage == Stage::error) {
     failed.push_back({{"constraint", "scenario"},
                       {"value", nullptr},
@@ -125,15 +126,15 @@ Json failed_json(const Candidate& candidate) {
   }
   for (const Miss& miss : candidate.misses) {
     failed.push_back({{"constraint", miss.constraint},
-                      {"value", miss.value ? Json(*miss.value) : Json()},
+                      {"value", miss.value ? Ordered(*miss.value) : Ordered()},
                       {"limit", miss.limit},
                       {"words", miss.words}});
   }
   return failed;
 }
 
-Json rejected_json(const PlanResult& result) {
-  Json rejected = Json::array();
+Ordered rejected_json(const PlanResult& result) {
+  Ordered rejected = Ordered::array();
   const std::vector<Candidate>& candidates = result.prepared.candidates;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     if (candidates[i].stage == Stage::feasible) continue;
@@ -144,25 +145,25 @@ Json rejected_json(const PlanResult& result) {
   return rejected;
 }
 
-Json constraints_json(const Plan& plan) {
-  Json list = Json::array();
+Ordered constraints_json(const Plan& plan) {
+  Ordered list = Ordered::array();
   for (const Constraint& constraint : plan.constraints) {
     const bool fits = constraint.sense == Constraint::Sense::fits;
     list.push_back({{"metric", info(constraint.metric).key},
-                    {"limit", fits ? Json() : Json(constraint.limit)},
+                    {"limit", fits ? Ordered() : Ordered(constraint.limit)},
                     {"unit", info(constraint.metric).unit},
                     {"words", constraint.words()}});
   }
   return list;
 }
 
-Json objective_json(const Objective& objective) {
-  Json keys = Json::array();
+Ordered objective_json(const Objective& objective) {
+  Ordered keys = Ordered::array();
   for (const Metric metric : objective.metrics) keys.push_back(info(metric).key);
   return {{"metrics", keys}, {"words", objective.words()}};
 }
 
-Json counts_json(const PlanResult& result) {
+Ordered counts_json(const PlanResult& result) {
   const PlanCount all = count(result);
   return {{"candidates", all.candidates}, {"pruned", all.pruned},
           {"simulated", all.simulated},   {"failed", all.failed},
@@ -170,14 +171,14 @@ Json counts_json(const PlanResult& result) {
 }
 
 /// A ranked candidate's place, from 1 on; null for none.
-Json place_json(const PlanResult& result, const std::optional<std::size_t>& candidate) {
+Ordered place_json(const PlanResult& result, const std::optional<std::size_t>& candidate) {
   if (!candidate) return nullptr;
   return std::ranges::find(result.ranking, *candidate) - result.ranking.begin() + 1;
 }
 
 /// Places in the ranking of those that nothing is better than in every objective.
-Json front_json(const PlanResult& result) {
-  Json front = Json::array();
+Ordered front_json(const PlanResult& result) {
+  Ordered front = Ordered::array();
   const Plan& plan = result.prepared.plan;
   if (plan.objective.metrics.size() < 2) return front;
   for (std::size_t place = 0; place < result.ranking.size(); ++place) {
@@ -187,8 +188,8 @@ Json front_json(const PlanResult& result) {
   return front;
 }
 
-Json changes_json(const PlanResult& result) {
-  Json list = Json::array();
+Ordered changes_json(const PlanResult& result) {
+  Ordered list = Ordered::array();
   for (const Change& change : result.would_change) {
     list.push_back(
         {{"what", change.what},
@@ -196,7 +197,7 @@ Json changes_json(const PlanResult& result) {
          {"to", change.to},
          {"unit", change.unit},
          {"words", change.words},
-         {"choice", change.choice ? settings_json(result.prepared, *change.choice) : Json()}});
+         {"choice", change.choice ? settings_json(result.prepared, *change.choice) : Ordered()}});
   }
   return list;
 }
@@ -215,7 +216,7 @@ PlanCount count(const PlanResult& result) {
 
 std::string plan_json(const PlanResult& result) {
   const PreparedPlan& prepared = result.prepared;
-  Json json;
+  Ordered json;
   json["schema"] = "rehearse.plan/1";
   json["plan"] = prepared.study.identity.study;
   json["description"] = prepared.study.identity.description;
@@ -227,28 +228,28 @@ std::string plan_json(const PlanResult& result) {
   json["constraints"] = constraints_json(prepared.plan);
   json["counts"] = counts_json(result);
   if (prepared.plan.layouts) {
-    json["not_legal"] = Json::array();
+    json["not_legal"] = Ordered::array();
     for (const auto& [rule, layouts] : prepared.plan.illegal)
       json["not_legal"].push_back({{"rule", rule}, {"layouts", layouts}});
   }
-  json["ranking"] = Json::array();
+  json["ranking"] = Ordered::array();
   for (std::size_t place = 0; place < result.ranking.size(); ++place) {
     json["ranking"].push_back(ranked_json(result, place));
   }
   const auto chosen = std::ranges::find(result.ranking, result.choice);
   json["choice"] = chosen == result.ranking.end()
-                       ? Json()
+                       ? Ordered()
                        : json["ranking"][static_cast<std::size_t>(chosen - result.ranking.begin())];
   json["runner_up"] = place_json(result, runner_up(result));
   json["safest"] = place_json(result, safest(result));
-  json["told"] = Json::array();
+  json["told"] = Ordered::array();
   for (const std::size_t i : told_candidates(result)) json["told"].push_back(place_json(result, i));
   json["rejected"] = rejected_json(result);
   json["pareto"] = front_json(result);
   json["would_change"] = changes_json(result);
   json["outside_calibration"] = result.outside_calibration;
   json["assumptions"] = result.assumptions;
-  json["warnings"] = Json::array();
+  json["warnings"] = Ordered::array();
   if (std::string warning = batches_warning(result); !warning.empty())
     json["warnings"].push_back(std::move(warning));
   return json.dump(2) + "\n";

@@ -17,7 +17,6 @@
 namespace rehearse::inline prediction {
 namespace {
 
-
 /// With figures alone: no intervals, no grounds.
 RunFacts bare_facts(const Scenario& scenario, const Schedule& schedule, const Trace& trace) {
   return {.scenario = scenario,

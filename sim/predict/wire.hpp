@@ -6,28 +6,7 @@
 #include <vector>
 
 #include "base/child_pool.hpp"
-#include "report/paced_updates.hpp"
-#include "report/report_fields.hpp"
-
-namespace rehearse::inline convergence {
-
-constexpr auto json_fields(const Pace*) {
-  return std::tuple(field("samples_per_s", &Pace::samples_per_s),
-                    field("samples_per_update", &Pace::samples_per_update),
-                    field("applied_s", &Pace::applied));
-}
-
-}  // namespace rehearse::inline convergence
-
-namespace rehearse::inline report {
-
-constexpr auto json_fields(const PacedUpdates*) {
-  return std::tuple(
-      field("pace", &PacedUpdates::pace), field("staleness", &PacedUpdates::staleness),
-      field("steps", &PacedUpdates::steps), field("whole_run", &PacedUpdates::whole_run));
-}
-
-}  // namespace rehearse::inline report
+#include "report/json_forms.hpp"
 
 namespace rehearse::inline prediction {
 

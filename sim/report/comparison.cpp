@@ -15,6 +15,7 @@ using Json = nlohmann::ordered_json;
 
 struct FigureKey {
   const char *key, *name;
+  FigureUnit unit;
   enum class Kind {
     neither,
     as_time,
@@ -24,18 +25,18 @@ struct FigureKey {
 
 /// People compare these first; each side may lack some.
 constexpr std::array kFigures = {
-    FigureKey{"step_time_s", "step time", FigureKey::Kind::as_time},
-    FigureKey{"samples_per_s", "samples/s", FigureKey::Kind::as_rate},
-    FigureKey{"tokens_per_s", "tokens/s", FigureKey::Kind::as_rate},
-    FigureKey{"tokens_per_s_per_gpu", "tokens/s a GPU", FigureKey::Kind::as_rate},
-    FigureKey{"mfu", "MFU", FigureKey::Kind::as_rate},
-    FigureKey{"train_time_s", "training", FigureKey::Kind::as_time},
-    FigureKey{"cost.gpu_hours", "GPU hours", FigureKey::Kind::as_time},
-    FigureKey{"cost.usd", "USD", FigureKey::Kind::as_time},
-    FigureKey{"cost.energy_kwh", "energy", FigureKey::Kind::neither},
-    FigureKey{"memory.used_bytes", "memory", FigureKey::Kind::neither},
-    FigureKey{"staleness.mean", "staleness", FigureKey::Kind::neither},
-    FigureKey{"accuracy.accuracy", "accuracy", FigureKey::Kind::neither}};
+    FigureKey{"step_time_s", "step time", FigureUnit::seconds, FigureKey::Kind::as_time},
+    FigureKey{"samples_per_s", "samples/s", FigureUnit::rate, FigureKey::Kind::as_rate},
+    FigureKey{"tokens_per_s", "tokens/s", FigureUnit::rate, FigureKey::Kind::as_rate},
+    FigureKey{"tokens_per_s_per_gpu", "tokens/s a GPU", FigureUnit::rate, FigureKey::Kind::as_rate},
+    FigureKey{"mfu", "MFU", FigureUnit::share, FigureKey::Kind::as_rate},
+    FigureKey{"train_time_s", "training", FigureUnit::seconds, FigureKey::Kind::as_time},
+    FigureKey{"cost.gpu_hours", "GPU hours", FigureUnit::number, FigureKey::Kind::as_time},
+    FigureKey{"cost.usd", "USD", FigureUnit::usd, FigureKey::Kind::as_time},
+    FigureKey{"cost.energy_kwh", "energy", FigureUnit::number, FigureKey::Kind::neither},
+    FigureKey{"memory.used_bytes", "memory", FigureUnit::bytes, FigureKey::Kind::neither},
+    FigureKey{"staleness.mean", "staleness", FigureUnit::number, FigureKey::Kind::neither},
+    FigureKey{"accuracy.accuracy", "accuracy", FigureUnit::share, FigureKey::Kind::neither}};
 
 std::optional<double> member(const Json& report, std::string key) {
   std::ranges::replace(key, '.', '/');
@@ -59,6 +60,7 @@ FigurePair figure_of(const Comparison& both, const FigureKey& which, const Json&
   using enum FigureKey::Kind;
   FigurePair pair{.key = which.key,
                   .name = which.name,
+                  .unit = which.unit,
                   .first = member(first, which.key),
                   .second = member(second, which.key)};
   if (!pair.first || !pair.second || *pair.first <= 0 || *pair.second <= 0) return pair;

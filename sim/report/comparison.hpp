@@ -22,9 +22,13 @@ struct Compared {
 struct InputDifference {
   std::string key, first, second;
 };
+/// What a figure is a number of, which says how people read it.
+enum class FigureUnit { number, seconds, bytes, rate, share, usd };
+
 /// A figure of `rehearse.report/1` by its key.
 struct FigurePair {
   std::string key, name;
+  FigureUnit unit = FigureUnit::number;
   std::optional<double> first, second;
   std::optional<double> ratio{};           ///< second over first, where both are above 0
   std::optional<Ends<double>> interval{};  ///< the ratio's, 90 %

@@ -19,16 +19,24 @@ using Json = nlohmann::ordered_json;
 constexpr double kSame = 0.005;   ///< figures that differ by less are called the same
 constexpr double kTimes = 2;      ///< from here on "times", not percent
 constexpr double kLeast = 0.005;  ///< of a step; less is not told
-constexpr int kNarrowest = 60, kWidest = 110;
+constexpr int kNarrowestTable = 60, kWidestTable = 110;
 
-std::string value_text(const std::string& key, double value) {
-  if (key.ends_with("_bytes")) return format(Bytes(value));
-  if (key == "samples_per_s" || key.starts_with("tokens_per_s"))
-    return value >= 100 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value);
-  if (key.ends_with("_s")) return format(Seconds(value));
-  if (key == "mfu" || key == "accuracy.accuracy") return percent(value);
-  if (key == "cost.usd") return money(value);
-  return fmt::format("{:.4g}", value);
+std::string value_text(FigureUnit unit, double value) {
+  switch (unit) {
+    case FigureUnit::seconds:
+      return format(Seconds(value));
+    case FigureUnit::bytes:
+      return format(Bytes(value));
+    case FigureUnit::rate:
+      return value >= 100 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value);
+    case FigureUnit::share:
+      return percent(value);
+    case FigureUnit::usd:
+      return money(value);
+    case FigureUnit::number:
+      return fmt::format("{:.4g}", value);
+  }
+  return "";
 }
 
 bool is_large(double ratio) { return ratio >= kTimes || ratio <= 1 / kTimes; }
@@ -165,8 +173,8 @@ void add_figures(const Comparison& both, Page& page) {
   Table table({{"", left}, {"A"}, {"B"}, {"B beside A"}, {"90 % interval", left, true}});
   for (const FigurePair& one : both.figures)
     table.row(
-        {{one.name, one.first ? value_text(one.key, *one.first) : "-",
-          one.second ? value_text(one.key, *one.second) : "-",
+        {{one.name, one.first ? value_text(one.unit, *one.first) : "-",
+          one.second ? value_text(one.unit, *one.second) : "-",
           one.ratio ? ratio_text(*one.ratio, is_large(*one.ratio)) : "", interval_text(one)}});
   page.blank();
   table.print(page);
@@ -244,7 +252,7 @@ std::string to_csv(const Comparison& comparison) {
 }
 
 std::string to_terminal(const Comparison& comparison, int width, bool color) {
-  Page page(static_cast<std::size_t>(std::clamp(width, kNarrowest, kWidest)), color);
+  Page page(static_cast<std::size_t>(std::clamp(width, kNarrowestTable, kWidestTable)), color);
   page.paragraph(Ink::strong, answer(comparison));
   page.blank();
   page.wrapped_field("A", Ink::plain, comparison.first.name);

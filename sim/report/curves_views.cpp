@@ -42,15 +42,15 @@ std::string title_of(const CurvesReport& report) {
                      kind_of(report), curve.workers);
 }
 
-std::string hundredths(double share) { return fmt::format("{:.2f} %", 100 * share); }
+std::string percent_hundredths(double share) { return fmt::format("{:.2f} %", 100 * share); }
 
 std::string verdict_words(const CurvesReport& report) {
   return verdict_of(report.failed, kind_of(report));
 }
 
 void add_summary(const CurvesReport& report, Page& page) {
-  page.field("median", page.ink(Ink::strong, hundredths(report.median)));
-  std::string mean = hundredths(report.mean.mean);
+  page.field("median", page.ink(Ink::strong, percent_hundredths(report.median)));
+  std::string mean = percent_hundredths(report.mean.mean);
   if (report.mean.error)
     mean += fmt::format(", standard error {:.2f} points", 100 * *report.mean.error);
   page.field("mean", mean);
@@ -58,7 +58,7 @@ void add_summary(const CurvesReport& report, Page& page) {
     page.wrapped_field("interval", Ink::plain,
                        fmt::format("{:.0f} % of further ones are expected in {:.2f} to {}",
                                    100 * report.further->share, 100 * report.further->ends.low,
-                                   hundredths(report.further->ends.high)));
+                                   percent_hundredths(report.further->ends.high)));
   }
   page.field("verdict",
              page.ink(report.failed.some == 0 ? Ink::good : Ink::bad, verdict_words(report)));
@@ -100,7 +100,7 @@ std::string to_table(const CurvesReport& report, int width, bool color) {
   Page page(std::clamp<std::size_t>(static_cast<std::size_t>(width), 60, kWidest), color);
   page.paragraph(Ink::strong, title_of(report));
   for (const NamedCurve& one : report.runs) {
-    page.line(fmt::format("{}  seed {:<6}  {}", right(hundredths(one.end.accuracy), 9),
+    page.line(fmt::format("{}  seed {:<6}  {}", right(percent_hundredths(one.end.accuracy), 9),
                           one.curve.seed, one.file) +
               (one.end.failed ? page.ink(Ink::bad, "  fails") : ""));
   }

@@ -1,3 +1,4 @@
+#include "config/json_listed.hpp"
 #include "report/json_view.hpp"
 #include "report/report_fields.hpp"
 #include "report/views.hpp"
@@ -38,3 +39,10 @@ Report report_from_json(const std::string& text, const std::string& file) {
 }
 
 }  // namespace rehearse::inline report
+
+template struct rehearse::ListedElsewhere<rehearse::Headline>;
+template struct rehearse::ListedElsewhere<rehearse::FittingChange>;
+template struct rehearse::ListedElsewhere<rehearse::PacedUpdates>;
+template struct rehearse::ListedElsewhere<rehearse::StageReport>;
+template struct rehearse::ListedElsewhere<rehearse::CollectiveReport>;
+template struct rehearse::ListedElsewhere<rehearse::ComputeReport>;

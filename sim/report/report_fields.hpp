@@ -7,12 +7,24 @@
 #include <vector>
 
 #include "config/json_record.hpp"
+#include "convergence/pace.hpp"
 #include "report/answer.hpp"
 #include "report/forecast_views.hpp"
+#include "report/json_forms.hpp"
 #include "report/memory_verdict.hpp"
 #include "report/prediction_interval.hpp"
 #include "report/report.hpp"
 #include "report/report_forms.hpp"
+
+namespace rehearse::inline convergence {
+
+constexpr auto json_fields(const Pace*) {
+  return std::tuple(field("samples_per_s", &Pace::samples_per_s),
+                    field("samples_per_update", &Pace::samples_per_update),
+                    field("applied_s", &Pace::applied));
+}
+
+}  // namespace rehearse::inline convergence
 
 /// The keys of `rehearse.report/1`, in their order: one list for each record, from which the JSON
 /// is written and read (config/json_record.hpp). The CSV and the messages between processes follow
@@ -37,6 +49,12 @@ constexpr auto json_fields(const Headline*) {
                     field("samples_per_s", &Headline::samples_per_s),
                     field("staleness", &Headline::staleness),
                     field("worker_step_time_s", &Headline::worker_step_time));
+}
+
+constexpr auto json_fields(const PacedUpdates*) {
+  return std::tuple(
+      field("pace", &PacedUpdates::pace), field("staleness", &PacedUpdates::staleness),
+      field("steps", &PacedUpdates::steps), field("whole_run", &PacedUpdates::whole_run));
 }
 
 constexpr auto json_fields(const IntervalBasis*) {

@@ -15,13 +15,10 @@ constexpr std::size_t kStagesShown = 12;
 
 std::string share(Seconds time, Seconds step) { return right(percent(time / step), kColumn); }
 
-/// The peak of a stage's rank, or of one that is like it.
+/// The peak of a stage's rank, the first that plays its program.
 std::string peak_of(const Report& report, const StageReport& stage) {
   if (!report.memory) return "";
-  const std::string name = fmt::format("stage {}", stage.stage);
-  const auto found = std::ranges::find_if(report.memory->programs, [&](const ProgramMemory& one) {
-    return one.name == name || one.name.ends_with(", " + name);
-  });
+  const auto found = std::ranges::find(report.memory->programs, stage.rank, &ProgramMemory::rank);
   if (found == report.memory->programs.end()) return "";
   return right(format(found->reserved_peak.value_or(found->allocated_peak)), kColumn) +
          (found->fits ? "" : " !");

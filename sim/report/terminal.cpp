@@ -21,8 +21,8 @@
 namespace rehearse::inline report {
 namespace {
 
-constexpr int kNarrowest = 60;
-constexpr int kWidest = 110;               ///< wider lines are hard to follow
+constexpr int kNarrowestPage = 60;
+constexpr int kWidestPage = 110;           ///< wider lines are hard to follow
 constexpr std::size_t kValueColumns = 18;  ///< of a number beside its interval
 
 std::string number(double value) {
@@ -368,7 +368,7 @@ std::string brief(const Report& report, Page page) {
 }  // namespace
 
 std::string to_terminal(const Report& report, int width, bool color, Detail detail) {
-  Page page(static_cast<std::size_t>(std::clamp(width, kNarrowest, kWidest)), color);
+  Page page(static_cast<std::size_t>(std::clamp(width, kNarrowestPage, kWidestPage)), color);
   if (detail == Detail::brief) return brief(report, std::move(page));
   add_answer(report, page);
   add_head(report, page);

@@ -15,7 +15,7 @@ std::size_t nodes_of_replica(const Schedule& schedule, const Cluster& cluster) {
   return cluster.node_count() / schedule.replicas;
 }
 
-std::string why_not_on(const Schedule& schedule, const Cluster& cluster) {
+std::string why_sites_are_not_folded(const Schedule& schedule, const Cluster& cluster) {
   if (cluster.shared_cores) return "nodes share cores";
   if (cluster.groups.size() != 1) return "nodes are unlike";
   if (cluster.groups.front().node.nic_burst > Bytes(0))
@@ -61,7 +61,7 @@ bool has_sites(const Schedule& schedule, const Cluster& cluster) {
 std::optional<Folded> fold_sites(const Schedule& schedule, const Cluster& cluster,
                                  std::string& why_not) {
   why_not = why_ranks_differ(schedule);
-  if (why_not.empty()) why_not = why_not_on(schedule, cluster);
+  if (why_not.empty()) why_not = why_sites_are_not_folded(schedule, cluster);
   const std::size_t nodes = nodes_of_replica(schedule, cluster), kept = std::min(nodes, kKept);
   if (why_not.empty() && schedule.replicas <= kKept && nodes <= kKept)
     why_not = "there are no more than two replicas of two nodes";

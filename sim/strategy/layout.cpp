@@ -17,7 +17,7 @@ namespace rehearse::inline strategy {
 namespace {
 
 /// The part of one rank of a pipeline, with all that its program is made of.
-struct Share {
+struct RankShare {
   Model model;
   StagePlan plan;
   std::vector<std::size_t> units;  ///< of the whole model
@@ -117,9 +117,9 @@ class LayoutBuilder {
            (static_cast<std::size_t>(rank) == first || static_cast<std::size_t>(rank) == last);
   }
 
-  Share share_of(int rank) const;
-  StepCosts costs_of(const Share& share, const StepCosts& whole) const;
-  Job job_of(const Share& share) const;
+  RankShare share_of(int rank) const;
+  StepCosts costs_of(const RankShare& share, const StepCosts& whole) const;
+  Job job_of(const RankShare& share) const;
   Program worker_of(const RankJob& rank, const ServerSide& side) const;
   /// Ranks of a stage with programs of their own: with parts of their own on servers.
   std::size_t parts() const {
@@ -140,18 +140,18 @@ class LayoutBuilder {
   Mesh mesh_;
   std::vector<LayoutGroups> groups_;  ///< in the order of slots, but for those of stages
   std::vector<UnitRange> ranges_;     ///< by stage
-  std::vector<Share> shares_;         ///< by rank of a pipeline
+  std::vector<RankShare> shares_;     ///< by rank of a pipeline
   Schedule schedule_;
   /// By node group, and rank of a pipeline and its parts().
   std::vector<std::vector<ProgramId>> programs_;
   std::vector<ServerSide> sides_;  ///< by rank of a pipeline and its parts()
 };
 
-Share LayoutBuilder::share_of(int rank) const {
+RankShare LayoutBuilder::share_of(int rank) const {
   const auto at = static_cast<std::size_t>(rank);
   std::vector<UnitRange> own;
   for (const int stage : order_.stages[at]) own.push_back(ranges_[static_cast<std::size_t>(stage)]);
-  Share share{.model = stage_of(job_.model, own), .plan = {}, .units = {}};
+  RankShare share{.model = stage_of(job_.model, own), .plan = {}, .units = {}};
   for (const auto& [first, end] : own)
     for (std::size_t unit = first; unit < end; ++unit) share.units.push_back(unit);
   StagePlan& plan = share.plan;
@@ -195,7 +195,7 @@ Share LayoutBuilder::share_of(int rank) const {
 }
 
 /// The optimizer's by parameters.
-StepCosts LayoutBuilder::costs_of(const Share& share, const StepCosts& whole) const {
+StepCosts LayoutBuilder::costs_of(const RankShare& share, const StepCosts& whole) const {
   StepCosts costs = whole;
   costs.units.clear();
   for (const std::size_t unit : share.units) costs.units.push_back(whole.units[unit]);
@@ -204,7 +204,7 @@ StepCosts LayoutBuilder::costs_of(const Share& share, const StepCosts& whole) co
   return costs;
 }
 
-Job LayoutBuilder::job_of(const Share& share) const {
+Job LayoutBuilder::job_of(const RankShare& share) const {
   Job job{.model = share.model,
           .cluster = job_.cluster,
           .precision = job_.precision,
@@ -230,7 +230,7 @@ Program LayoutBuilder::worker_of(const RankJob& rank, const ServerSide& side) co
 
 /// Each rank of a replica has a part of its own on the servers.
 void LayoutBuilder::add_sides() {
-  for (const Share& share : shares_)
+  for (const RankShare& share : shares_)
     for (std::size_t part = 0; part < parts(); ++part)
       sides_.push_back(
           server_side(*server_, job_of(share), static_cast<std::size_t>(mesh_.data), schedule_));
@@ -319,7 +319,7 @@ void LayoutBuilder::add_groups() {
 std::vector<std::vector<Holding>> LayoutBuilder::holdings() const {
   const bool sharded = fsdp_in(strategy_) != nullptr;
   std::vector<std::vector<Holding>> all;
-  for (const Share& share : shares_) {
+  for (const RankShare& share : shares_) {
     Holding experts{.ranks = share.plan.expert_replicas,
                     .group = share.plan.expert_replicas_group.value_or(0),
                     .sharded = sharded};

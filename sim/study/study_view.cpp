@@ -11,7 +11,7 @@
 namespace rehearse::inline study {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Ordered = nlohmann::ordered_json;
 
 void append(CsvRow& row, const CsvRow& more) { row.insert(row.end(), more.begin(), more.end()); }
 
@@ -25,7 +25,7 @@ CsvRow row_of(std::size_t number, const StudyIdentity& study, const StudyPoint& 
   row.emplace_back("scenario", study.scenario);
   row.emplace_back("description", study.description);
   if (outcome.code == ExitCode::success) {
-    append(row, csv_row(Json::parse(outcome.text)));
+    append(row, csv_row(Ordered::parse(outcome.text)));
   } else {
     row.emplace_back("error", first_line(outcome.text));
   }
@@ -44,13 +44,13 @@ template <class Read>
 auto from_report(const ResultStore& store, std::size_t number, const Read& read) {
   try {
     return read();
-  } catch (const Json::exception& error) {
+  } catch (const Ordered::exception& error) {
     fail_as_damaged(store.file(), fmt::format("the report of point {}", number), error.what());
   }
 }
 
-Json labels_json(const StudyIdentity& study, const StudyPoint& point) {
-  Json labels = Json::object();
+Ordered labels_json(const StudyIdentity& study, const StudyPoint& point) {
+  Ordered labels = Ordered::object();
   for (std::size_t i = 0; i < study.axes.size(); ++i) labels[study.axes[i]] = point.labels[i];
   return labels;
 }
@@ -85,17 +85,17 @@ std::string study_csv(const ResultStore& store) {
 
 std::string study_json(const ResultStore& store) {
   const StudyIdentity study = store.identity().value();
-  Json points = Json::array();
+  Ordered points = Ordered::array();
   for (const StudyPoint& point : store.points()) {
-    Json one = {{"point", points.size() + 1},
-                {"vary", labels_json(study, point)},
-                {"exit_code", nullptr},
-                {"error", nullptr},
-                {"report", nullptr}};
+    Ordered one = {{"point", points.size() + 1},
+                   {"vary", labels_json(study, point)},
+                   {"exit_code", nullptr},
+                   {"error", nullptr},
+                   {"report", nullptr}};
     if (const auto outcome = store.find(point.key)) {
       one["exit_code"] = static_cast<int>(outcome->code);
       if (outcome->code == ExitCode::success) {
-        one["report"] = Json::parse(outcome->text);
+        one["report"] = Ordered::parse(outcome->text);
       } else {
         one["error"] = outcome->text;
       }
@@ -104,20 +104,20 @@ std::string study_json(const ResultStore& store) {
   }
   const Conclusion told = conclude(store);
   const auto number = [](const std::optional<std::size_t>& point) {
-    return point ? Json(*point + 1) : Json();
+    return point ? Ordered(*point + 1) : Ordered();
   };
-  const Json json = {{"schema", "rehearse.study/1"},
-                     {"study", study.study},
-                     {"description", study.description},
-                     {"answer", told.answer()},
-                     {"conclusions", told.words},
-                     {"fastest", number(told.fastest)},
-                     {"cheapest", number(told.cheapest)},
-                     {"knee", number(told.knee)},
-                     {"scenario", study.scenario},
-                     {"program", study.program},
-                     {"axes", study.axes},
-                     {"points", points}};
+  const Ordered json = {{"schema", "rehearse.study/1"},
+                        {"study", study.study},
+                        {"description", study.description},
+                        {"answer", told.answer()},
+                        {"conclusions", told.words},
+                        {"fastest", number(told.fastest)},
+                        {"cheapest", number(told.cheapest)},
+                        {"knee", number(told.knee)},
+                        {"scenario", study.scenario},
+                        {"program", study.program},
+                        {"axes", study.axes},
+                        {"points", points}};
   return json.dump(2) + "\n";
 }
 

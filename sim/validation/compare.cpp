@@ -133,6 +133,7 @@ void compare_learned(const ValidationCase& one, const Measurement& measurement,
                        .measured = measurement.value,
                        .interval = std::nullopt,
                        .by = told.by,
+                       .means = told.means,
                        .setting = one.learned->setting};
     if (measurement.metric == kDiverges) {
       row.predicted = told.failed ? 1 : 0;

@@ -28,6 +28,7 @@ struct ComparedMetric {
   std::optional<Ends<double>> interval;  ///< 90 %, in the metric's unit
   std::optional<IntervalBasis> basis = {};  ///< of the interval
   std::string by = {};                      ///< who says so, where it is not the simulation itself
+  std::string means = {};                   ///< the same of forecasts, whatever they were fitted to
   std::string setting = {};                 ///< whose runs differ by their seed alone; of accuracy
   std::optional<double> mean = {};    ///< of a forecast's accuracy, whose `predicted` is a median
   std::optional<SaidOdds> odds = {};  ///< of a forecast's verdict

@@ -34,6 +34,7 @@ std::optional<Ends<double>> interval_at(const Json& curve, double samples) {
 
 Foretold forecast_of(const LearnedRun& run, const Json& accuracy) {
   Foretold told{.by = run.forecast_by,
+                .means = "forecast",
                 .failed = accuracy.at("verdict") == to_string(Verdict::diverges),
                 .accuracy = accuracy.at("accuracy"),
                 .mean = accuracy.at("accuracy_mean").get<double>(),

@@ -11,6 +11,7 @@ namespace rehearse::inline validation {
 /// Result that one replay, or the forecast, foretells for the end of a real run.
 struct Foretold {
   std::string by;
+  std::string means = {};  ///< of a forecast: "forecast", whatever it was fitted to
   bool failed = false;
   double accuracy = 0;              ///< share of the test samples; a forecast's is a median
   std::optional<double> mean = {};  ///< of a forecast: of the runs that train

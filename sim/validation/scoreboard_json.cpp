@@ -3,9 +3,9 @@
 namespace rehearse::inline validation {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Ordered = nlohmann::ordered_json;
 
-Json line_object(const ScoreLine& line) {
+Ordered line_object(const ScoreLine& line) {
   return {{"gpu", line.of.gpu},
           {"framework", line.of.framework},
           {"strategy", line.of.work},
@@ -16,11 +16,11 @@ Json line_object(const ScoreLine& line) {
           {"most", line.most},
           {"bias", line.bias},
           {"coverage", {{"inside", line.coverage.inside}, {"intervals", line.coverage.intervals}}},
-          {"half_width", line.half_width ? Json(*line.half_width) : Json()}};
+          {"half_width", line.half_width ? Ordered(*line.half_width) : Ordered()}};
 }
 
-Json lines_of(const ScoreTable& table) {
-  Json lines = Json::array();
+Ordered lines_of(const ScoreTable& table) {
+  Ordered lines = Ordered::array();
   for (const ScoreLine& line : table.lines) lines.push_back(line_object(line));
   if (table.cpus) lines.push_back(line_object(*table.cpus));
   return lines;
@@ -28,8 +28,8 @@ Json lines_of(const ScoreTable& table) {
 
 }  // namespace
 
-Json scoreboard_object(const Scoreboard& board) {
-  Json relations = Json::array(), outliers = Json::array();
+Ordered scoreboard_object(const Scoreboard& board) {
+  Ordered relations = Ordered::array(), outliers = Ordered::array();
   for (const RelationLine& one : board.relations) {
     relations.push_back({{"relation", to_string(one.relation)},
                          {"sets", one.sets},

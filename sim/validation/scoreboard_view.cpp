@@ -124,7 +124,7 @@ std::vector<AccuracySummary> accuracy_by_set(Validation validation) {
     for (ComparedCase& one : compared.cases) {
       for (ComparedMetric& metric : one.metrics) {
         metric.group = compared.file.name;
-        metric.by = metric.by.substr(0, metric.by.find(" from "));
+        if (!metric.means.empty()) metric.by = metric.means;
       }
     }
   }

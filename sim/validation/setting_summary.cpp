@@ -9,7 +9,7 @@ namespace {
 /// Ends by case: of one run each where they are real, of its traces where they are replays.
 using Ends = std::vector<std::vector<RunEnd>>;
 
-struct Collected {
+struct CollectedRuns {
   SettingSummary line;
   Ends real, replays;
 
@@ -56,8 +56,8 @@ struct Collected {
   }
 };
 
-Collected& line_of(std::vector<Collected>& lines, const ValidationCase& one) {
-  const auto known = std::ranges::find_if(lines, [&](const Collected& line) {
+CollectedRuns& line_of(std::vector<CollectedRuns>& lines, const ValidationCase& one) {
+  const auto known = std::ranges::find_if(lines, [&](const CollectedRuns& line) {
     return line.line.group == one.group && line.line.setting == one.learned->setting;
   });
   if (known != lines.end()) return *known;
@@ -69,7 +69,7 @@ Collected& line_of(std::vector<Collected>& lines, const ValidationCase& one) {
 }  // namespace
 
 std::vector<SettingSummary> summarize_settings(const Validation& validation) {
-  std::vector<Collected> lines;
+  std::vector<CollectedRuns> lines;
   for (const ComparedFile& compared : validation) {
     for (const ValidationCase& one : compared.file.cases) {
       if (!one.held_out || !one.learned || one.learned->traces.empty()) continue;
@@ -78,7 +78,7 @@ std::vector<SettingSummary> summarize_settings(const Validation& validation) {
   }
   std::vector<SettingSummary> summed;
   summed.reserve(lines.size());
-  for (Collected& one : lines) summed.push_back(one.summed());
+  for (CollectedRuns& one : lines) summed.push_back(one.summed());
   return summed;
 }
 

@@ -24,6 +24,27 @@ double read_within(const Value& value, double low, double high) {
 
 }  // namespace
 
+Key::Key(const char* its_name, const char* its_type, const char* its_fallback,
+         const char* its_meaning, const char* its_source)
+    : name(its_name),
+      type(its_type),
+      fallback(its_fallback),
+      meaning(its_meaning),
+      source(its_source) {}
+Key::Key(const Key&) = default;
+Key::Key(Key&&) noexcept = default;
+Key& Key::operator=(const Key&) = default;
+Key& Key::operator=(Key&&) noexcept = default;
+Key::~Key() = default;
+
+std::vector<Key> field_lines(const char* name, const std::string& type, const char* fallback,
+                             const char* meaning, const char* source, const std::vector<Key>& below,
+                             bool is_field) {
+  Key key(name, type.c_str(), fallback, meaning, source);
+  key.is_field = is_field;
+  return lines_of(key, below);
+}
+
 std::vector<Key> lines_of(Key key, const std::vector<Key>& below) {
   std::vector<Key> lines;
   for (const Key& one : below) lines.emplace_back(one).name.insert(0, key.name);

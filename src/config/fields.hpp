@@ -26,9 +26,9 @@ struct Form {
   bool is_own = true;        ///< of one reader alone, which tests/keys hold against `type`
 
   /// The same with a unit, or what else stands in parentheses.
-  Form in(const std::string& unit) const {
+  Form in(const char* unit) const {
     Form with = *this;
-    with.type += " (" + unit + ")";
+    with.type += std::string(" (") + unit + ")";
     return with;
   }
   /// Turns the value into what `make` makes of it; for required keys and optional members alone.
@@ -56,8 +56,8 @@ struct Field {
   std::function<void(Map&, Record&)> read;
 
   /// The same key, of whose default the reference says these words.
-  Field otherwise(std::string words) && {
-    keys.front().fallback = std::move(words);
+  Field otherwise(const char* words) && {
+    keys.front().fallback = words;
     return std::move(*this);
   }
   /// The same key, which is asked for only where what was read before is so.
@@ -123,11 +123,14 @@ void put(T value, Member& into) {
 
 /// The lines of a key and of those below it.
 std::vector<Key> lines_of(Key key, const std::vector<Key>& below);
+std::vector<Key> field_lines(const char* name, const std::string& type, const char* fallback,
+                             const char* meaning, const char* source, const std::vector<Key>& below,
+                             bool is_field);
 
 template <class Record, class Member, class T>
-Field<Record> required(const std::string& name, Member Record::*member, const Form<T>& form,
-                       const std::string& meaning, const std::string& source = "") {
-  return {lines_of({name, form.type, "required", meaning, source, !form.is_own}, form.below),
+Field<Record> required(const char* name, Member Record::*member, const Form<T>& form,
+                       const char* meaning, const char* source = "") {
+  return {field_lines(name, form.type, "required", meaning, source, form.below, !form.is_own),
           [name, member, read = form.read](Map& map, Record& record) {
             put(read(map.require(name)), record.*member);
           }};
@@ -135,9 +138,9 @@ Field<Record> required(const std::string& name, Member Record::*member, const Fo
 
 /// A key whose default is no assumption: nothing notes it, and the reference has its own words.
 template <class Record, class Member, class T>
-Field<Record> silent(const std::string& name, Member Record::*member, const Form<T>& form,
-                     const std::string& meaning, const std::string& source = "") {
-  return {lines_of({name, form.type, "-", meaning, source, !form.is_own}, form.below),
+Field<Record> silent(const char* name, Member Record::*member, const Form<T>& form,
+                     const char* meaning, const char* source = "") {
+  return {field_lines(name, form.type, "-", meaning, source, form.below, !form.is_own),
           [name, member, read = form.read](Map& map, Record& record) {
             if (const std::optional<Value> value = map.optional(name))
               put(read(*value), record.*member);
@@ -145,8 +148,8 @@ Field<Record> silent(const std::string& name, Member Record::*member, const Form
 }
 
 template <class Record, class Member, class T>
-Field<Record> field(const std::string& name, Member Record::*member, const Form<T>& form,
-                    const std::string& meaning, const std::string& source = "") {
+Field<Record> field(const char* name, Member Record::*member, const Form<T>& form,
+                    const char* meaning, const char* source = "") {
   Field<Record> one = silent(name, member, form, meaning, source);
   if constexpr (!is_optional_member<Member>) {
     const std::string usual = form.say(static_cast<T>(Record{}.*member));
@@ -184,26 +187,25 @@ auto member_form() {
 
 // The same with the form that the member's type says.
 template <class Record, class Member>
-Field<Record> required(const std::string& name, Member Record::*member, const std::string& meaning,
-                       const std::string& source = "") {
+Field<Record> required(const char* name, Member Record::*member, const char* meaning,
+                       const char* source = "") {
   return required(name, member, member_form<Member>(), meaning, source);
 }
 template <class Record, class Member>
-Field<Record> silent(const std::string& name, Member Record::*member, const std::string& meaning,
-                     const std::string& source = "") {
+Field<Record> silent(const char* name, Member Record::*member, const char* meaning,
+                     const char* source = "") {
   return silent(name, member, member_form<Member>(), meaning, source);
 }
 template <class Record, class Member>
-Field<Record> field(const std::string& name, Member Record::*member, const std::string& meaning,
-                    const std::string& source = "") {
+Field<Record> field(const char* name, Member Record::*member, const char* meaning,
+                    const char* source = "") {
   return field(name, member, member_form<Member>(), meaning, source);
 }
 
 /// A required map with keys of the same record.
 template <class Record>
-Field<Record> group(const std::string& name, const Fields<Record>& fields,
-                    const std::string& meaning) {
-  return {lines_of({name, "map", "required", meaning, "", true}, keys_of(fields, ".")),
+Field<Record> group(const char* name, const Fields<Record>& fields, const char* meaning) {
+  return {field_lines(name, "map", "required", meaning, "", keys_of(fields, "."), true),
           [name, fields](Map& map, Record& record) {
             Map own = map.require(name).as_map();
             read_fields(own, fields, record);

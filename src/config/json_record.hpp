@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cmath>
 #include <concepts>
 #include <cstdint>
 #include <map>
@@ -52,25 +51,23 @@ template <class Value>
 OrderedJson json_schema() {
   return JsonForm<Value>::schema();
 }
-inline OrderedJson or_null(const OrderedJson& schema) {
-  return {{"anyOf", OrderedJson::array({schema, {{"type", "null"}}})}};
-}
+OrderedJson or_null(const OrderedJson& schema);
 
 /// Keys of an object and their schemas, and those that stand in every one.
 struct JsonKeys {
   OrderedJson properties = OrderedJson::object(), required = OrderedJson::array();
 
-  void add(const char* key, OrderedJson schema) {
-    properties[key] = std::move(schema);
-    required.push_back(key);
-  }
-  OrderedJson schema() const {
-    return {{"type", "object"},
-            {"properties", properties},
-            {"required", required},
-            {"additionalProperties", false}};
-  }
+  void add(const char* key, OrderedJson schema);
+  OrderedJson schema() const;
 };
+/// The schema of a value of that type: "string".
+OrderedJson typed_schema(const char* type);
+/// Those of a list, of two values, and of an object of any keys.
+OrderedJson list_schema(OrderedJson items);
+OrderedJson pair_schema(OrderedJson items);
+OrderedJson map_schema(OrderedJson values);
+/// Sets a key of an object.
+void put(OrderedJson& object, const char* key, OrderedJson value);
 
 // --- entries of a list ---------------------------------------------------------------------------
 
@@ -81,7 +78,7 @@ struct JsonField {
   Value Record::*member;
 
   void write(const Record& record, OrderedJson& json) const {
-    json[key] = Form::write(record.*member);
+    put(json, key, Form::write(record.*member));
   }
   void read(const JsonPlace& place, Record& record) const {
     record.*member = Form::read(place.at(key));
@@ -104,7 +101,7 @@ struct JsonFieldIfAny {
   Value Record::*member;
 
   void write(const Record& record, OrderedJson& json) const {
-    if (is_there(record.*member)) json[key] = to_json_value(record.*member);
+    if (is_there(record.*member)) put(json, key, to_json_value(record.*member));
   }
   template <class Some>
   static bool is_there(const std::optional<Some>& value) {
@@ -117,7 +114,7 @@ struct JsonFieldIfAny {
   void read(const JsonPlace& place, Record& record) const {
     if (const auto found = place.find(key)) record.*member = from_json_value<Value>(*found);
   }
-  void describe(JsonKeys& keys) const { keys.properties[key] = json_schema<Value>(); }
+  void describe(JsonKeys& keys) const { put(keys.properties, key, json_schema<Value>()); }
 };
 template <class Record, class Value>
 constexpr auto field_if_any(const char* key, Value Record::*member) {
@@ -130,7 +127,7 @@ struct JsonDerived {
   const char* key;
   Get get;
 
-  void write(const Record& record, OrderedJson& json) const { json[key] = get(record); }
+  void write(const Record& record, OrderedJson& json) const { put(json, key, get(record)); }
   void read(const JsonPlace&, Record&) const {}
   void describe(JsonKeys& keys) const { keys.add(key, true); }
 };
@@ -146,8 +143,9 @@ struct JsonGroup {
   std::tuple<Entries...> entries;
 
   void write(const Record& record, OrderedJson& json) const {
-    OrderedJson& own = json[key] = OrderedJson::object();
+    OrderedJson own = OrderedJson::object();
     std::apply([&](const auto&... one) { (one.write(record, own), ...); }, entries);
+    put(json, key, std::move(own));
   }
   void read(const JsonPlace& place, Record& record) const {
     std::apply([&](const auto&... one) { (one.read(place.at(key), record), ...); }, entries);
@@ -165,8 +163,9 @@ constexpr auto group(const char* key, Entries... entries) {
 
 // --- forms ---------------------------------------------------------------------------------------
 
-template <JsonRecord Record>
-struct JsonForm<Record> {
+/// By the list of a record's fields.
+template <class Record>
+struct RecordForm {
   static OrderedJson write(const Record& record) {
     OrderedJson json = OrderedJson::object();
     std::apply([&](const auto&... one) { (one.write(record, json), ...); },
@@ -186,12 +185,23 @@ struct JsonForm<Record> {
     return keys.schema();
   }
 };
+template <JsonRecord Record>
+struct JsonForm<Record> : RecordForm<Record> {};
+
+/// The form of a record whose list one source alone includes (json_listed.hpp): a long list takes
+/// seconds to compile wherever it is seen.
+template <class Record>
+struct ListedElsewhere {
+  static OrderedJson write(const Record& record);
+  static Record read(const JsonPlace& place);
+  static OrderedJson schema();
+};
 
 template <>
 struct JsonForm<bool> {
-  static OrderedJson write(bool value) { return value; }
-  static bool read(const JsonPlace& place) { return place.flag(); }
-  static OrderedJson schema() { return {{"type", "boolean"}}; }
+  static OrderedJson write(bool value);
+  static bool read(const JsonPlace& place);
+  static OrderedJson schema();
 };
 
 template <std::integral Whole>
@@ -199,44 +209,39 @@ struct JsonForm<Whole> {
   static OrderedJson write(Whole value) { return value; }
   static Whole read(const JsonPlace& place) { return place.whole<Whole>(); }
   static OrderedJson schema() {
-    OrderedJson whole{{"type", "integer"}};
-    if (std::unsigned_integral<Whole>) whole["minimum"] = 0;
+    OrderedJson whole = typed_schema("integer");
+    if (std::unsigned_integral<Whole>) put(whole, "minimum", 0);
     return whole;
   }
 };
 
 template <>
 struct JsonForm<double> {
-  static OrderedJson write(double value) { return value; }
-  static double read(const JsonPlace& place) { return place.number(); }
-  static OrderedJson schema() { return {{"type", "number"}}; }
+  static OrderedJson write(double value);
+  static double read(const JsonPlace& place);
+  static OrderedJson schema();
 };
 
 template <>
 struct JsonForm<std::string> {
-  static OrderedJson write(const std::string& value) { return value; }
-  static std::string read(const JsonPlace& place) { return place.text(); }
-  static OrderedJson schema() { return {{"type", "string"}}; }
+  static OrderedJson write(const std::string& value);
+  static std::string read(const JsonPlace& place);
+  static OrderedJson schema();
 };
 
 template <class Tag>
 struct JsonForm<Quantity<Tag>> {
   static OrderedJson write(Quantity<Tag> value) { return value.value(); }
   static Quantity<Tag> read(const JsonPlace& place) { return Quantity<Tag>(place.number()); }
-  static OrderedJson schema() { return {{"type", "number"}}; }
+  static OrderedJson schema() { return typed_schema("number"); }
 };
 
 /// Whole numbers of bytes as integers; a fraction (a third of a tensor) stays one.
 template <>
 struct JsonForm<Bytes> {
-  static OrderedJson write(Bytes size) {
-    const double value = size.value();
-    if (value == std::floor(value) && std::abs(value) < 0x1p53)
-      return static_cast<std::int64_t>(value);
-    return value;
-  }
-  static Bytes read(const JsonPlace& place) { return Bytes(place.number()); }
-  static OrderedJson schema() { return {{"type", "number"}}; }
+  static OrderedJson write(Bytes size);
+  static Bytes read(const JsonPlace& place);
+  static OrderedJson schema();
 };
 
 template <class Enum>
@@ -250,7 +255,9 @@ struct JsonForm<Enum> {
     OrderedJson names = OrderedJson::array();
     for (std::size_t i = 0; i < json_count(static_cast<const Enum*>(nullptr)); ++i)
       names.push_back(to_string(static_cast<Enum>(i)));
-    return {{"enum", names}};
+    OrderedJson schema = OrderedJson::object();
+    put(schema, "enum", std::move(names));
+    return schema;
   }
 };
 
@@ -275,7 +282,7 @@ struct JsonForm<std::vector<Value>> {
   static std::vector<Value> read(const JsonPlace& place) {
     return place.list(from_json_value<Value>);
   }
-  static OrderedJson schema() { return {{"type", "array"}, {"items", json_schema<Value>()}}; }
+  static OrderedJson schema() { return list_schema(json_schema<Value>()); }
 };
 
 template <class Value>
@@ -284,16 +291,14 @@ struct JsonForm<Ends<Value>> {
     return OrderedJson::array({to_json_value(ends.low), to_json_value(ends.high)});
   }
   static Ends<Value> read(const JsonPlace& place) { return place.ends(from_json_value<Value>); }
-  static OrderedJson schema() {
-    return {{"type", "array"}, {"items", json_schema<Value>()}, {"minItems", 2}, {"maxItems", 2}};
-  }
+  static OrderedJson schema() { return pair_schema(json_schema<Value>()); }
 };
 
 template <class Value>
 struct JsonForm<std::map<std::string, Value>> {
   static OrderedJson write(const std::map<std::string, Value>& all) {
     OrderedJson json = OrderedJson::object();
-    for (const auto& [key, value] : all) json[key] = to_json_value(value);
+    for (const auto& [key, value] : all) put(json, key.c_str(), to_json_value(value));
     return json;
   }
   static std::map<std::string, Value> read(const JsonPlace& place) {
@@ -301,9 +306,7 @@ struct JsonForm<std::map<std::string, Value>> {
     for (const auto& [key, value] : place.entries()) all[key] = from_json_value<Value>(value);
     return all;
   }
-  static OrderedJson schema() {
-    return {{"type", "object"}, {"additionalProperties", json_schema<Value>()}};
-  }
+  static OrderedJson schema() { return map_schema(json_schema<Value>()); }
 };
 
 }  // namespace rehearse::inline config

@@ -17,25 +17,27 @@ struct PrecisionTraits {
   bool autocast = false, master = false;
   bool named = true;  ///< in scenarios
   double narrow = 0;  ///< of linear layers of blocks; 0: as the others
+  bool fp16 = false;  ///< two bytes are fp16, not bf16
 };
 constexpr std::array<PrecisionTraits, 13> kPrecisions = {
     {{.name = "fp32", .parameter = 4, .activation = 4},
      {.name = "tf32", .parameter = 4, .activation = 4},
      {.name = "bf16", .parameter = 4, .activation = 2, .autocast = true},
-     {.name = "fp16", .parameter = 4, .activation = 2, .autocast = true},
+     {.name = "fp16", .parameter = 4, .activation = 2, .autocast = true, .fp16 = true},
      {.name = "bf16_pure", .parameter = 2, .activation = 2},
      {.name = "bf16_master", .parameter = 2, .activation = 2, .master = true},
-     {.name = "fp16_master", .parameter = 2, .activation = 2, .master = true},
+     {.name = "fp16_master", .parameter = 2, .activation = 2, .master = true, .fp16 = true},
      {.name = "bf16_pure_autocast", .parameter = 2, .activation = 2, .autocast = true},
      {.name = "fp8", .parameter = 2, .activation = 2, .master = true, .narrow = 1},
      {.name = "mxfp8", .parameter = 2, .activation = 2, .master = true, .narrow = 1 + 1.0 / 32},
      {.name = "nvfp4", .parameter = 2, .activation = 2, .master = true, .narrow = 0.5 + 1.0 / 16},
-     {.name = "fp16_pure", .parameter = 2, .activation = 2, .named = false},
+     {.name = "fp16_pure", .parameter = 2, .activation = 2, .named = false, .fp16 = true},
      {.name = "fp16_pure_autocast",
       .parameter = 2,
       .activation = 2,
       .autocast = true,
-      .named = false}}};
+      .named = false,
+      .fp16 = true}}};
 
 const PrecisionTraits& traits(Precision precision) {
   return kPrecisions.at(static_cast<std::size_t>(precision));
@@ -85,6 +87,10 @@ Precision computed_in(Precision precision) {
     default:
       return precision;
   }
+}
+
+bool is_bf16(Precision precision) {
+  return traits(precision).activation == 2 && !traits(precision).fp16;
 }
 
 Bytes parameter_element(Precision precision) { return Bytes(traits(precision).parameter); }

@@ -55,6 +55,8 @@ Precision parse_precision(const std::string& name);  ///< throws std::invalid_ar
 /// `precision`.
 Bytes parameter_element(Precision precision);
 Bytes activation_element(Precision precision);
+/// Whether activations are bf16.
+bool is_bf16(Precision precision);
 
 /// True inside torch.autocast: products run in 16 bits, on copies of parameters that have 32.
 bool is_autocast(Precision precision);

@@ -6,7 +6,7 @@
 #include "toy.hpp"
 
 using namespace toy;
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 BOOST_AUTO_TEST_SUITE(chrome_trace_test)
 namespace {

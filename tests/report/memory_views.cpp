@@ -16,7 +16,7 @@ BOOST_AUTO_TEST_SUITE(memory_views_test)
 namespace {
 
 using namespace toy;
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 /// What Python reads from a pickle, as JSON.
 Json as_python_reads(const std::string& bytes) {

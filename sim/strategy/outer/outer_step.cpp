@@ -35,7 +35,7 @@ OuterSgd read_outer_optimizer(const Value& value) {
 
 }  // namespace
 
-Form<OuterSgd> outer_optimizer_form(const std::string& meaning) {
+Form<OuterSgd> outer_optimizer_form(const char* meaning) {
   std::vector<Key> below = keys_of(sgd_fields(), ".sgd.");
   below.insert(below.begin(), {".sgd", "map", "-", meaning});
   return {"map", read_outer_optimizer, {}, below};

@@ -11,7 +11,7 @@ inline constexpr const char* kSetOuter = "set outer_optimizer: {sgd: {}}";
 
 /// `outer_optimizer: {sgd: {...}}` of local_sgd and of ps, where `sgd` has that meaning. InputError
 /// where its numbers do not fit together.
-Form<OuterSgd> outer_optimizer_form(const std::string& meaning);
+Form<OuterSgd> outer_optimizer_form(const char* meaning);
 /// `compression` of pseudo-gradients, which only an outer optimizer has.
 template <class Options>
 Field<Options> outer_compression_field() {

@@ -9,7 +9,7 @@ namespace {
 // to the word embeddings, with a bias of its own) and next-sentence head: 336,226,108 parameters
 // with the vocabulary of 30,522. NVIDIA's recipe pads the vocabulary to 30,528, which adds 6 x
 // 1,024 + 6 = 6,150 parameters to the same network.
-constexpr const char* kSource =
+constexpr const char* kBertSource =
     "Devlin et al., arXiv:1810.04805; BertForPreTraining, uncased vocabulary of 30,522";
 constexpr BertSize kLarge = {.name = "bert_large",
                              .hidden = 1024,
@@ -111,7 +111,7 @@ Model bert_model(const BertSize& size, const ModelShape& asked) {
     append_layer(layers, size, shape);
   }
   append_head(layers, size, shape.sequence);
-  Model model = token_model(size.name, shape, kSource, layers);
+  Model model = token_model(size.name, shape, kBertSource, layers);
   model.layers = size.blocks;
   return model;
 }

@@ -7,13 +7,15 @@
 namespace rehearse::inline model {
 namespace {
 
-constexpr const char* kSource = "Liu et al., arXiv:2201.03545; torchvision.models.convnext_large";
+constexpr const char* kConvNextSource =
+    "Liu et al., arXiv:2201.03545; torchvision.models.convnext_large";
 
-struct Stage {
+struct ConvNextStage {
   std::int64_t channels;
   int blocks;
 };
-constexpr std::array<Stage, 4> kStages = {{{192, 3}, {384, 3}, {768, 27}, {1536, 3}}};
+constexpr std::array<ConvNextStage, 4> kConvNextStages = {
+    {{192, 3}, {384, 3}, {768, 27}, {1536, 3}}};
 
 /// `first` of the whole network: its stochastic depth has probability 0 and does nothing.
 void append_block(Layers& layers, bool first) {
@@ -42,14 +44,15 @@ Model build_convnext_large(const ModelShape& asked) {
   const ModelShape shape = image_shape(asked, {.name = "convnext_large"});
   Layers layers(image_input(shape));
   layers.unit("stem");
-  layers.convolution({.channels = kStages[0].channels, .kernel = 4, .stride = 4, .bias = true});
+  layers.convolution(
+      {.channels = kConvNextStages[0].channels, .kernel = 4, .stride = 4, .bias = true});
   layers.layer_norm();
-  for (std::size_t stage = 0; stage < kStages.size(); ++stage) {
+  for (std::size_t stage = 0; stage < kConvNextStages.size(); ++stage) {
     if (stage > 0) {
       layers.unit(fmt::format("downsample{}", stage));
-      append_downsample(layers, kStages[stage].channels);
+      append_downsample(layers, kConvNextStages[stage].channels);
     }
-    for (int block = 0; block < kStages[stage].blocks; ++block) {
+    for (int block = 0; block < kConvNextStages[stage].blocks; ++block) {
       layers.unit(fmt::format("stage{}.{}", stage + 1, block));
       append_block(layers, stage == 0 && block == 0);
     }
@@ -59,7 +62,7 @@ Model build_convnext_large(const ModelShape& asked) {
   layers.layer_norm();
   layers.linear({shape.classes});
   layers.cross_entropy();
-  return image_model("convnext_large", shape, kSource, layers);
+  return image_model("convnext_large", shape, kConvNextSource, layers);
 }
 
 }  // namespace rehearse::inline model

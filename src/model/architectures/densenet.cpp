@@ -7,7 +7,7 @@
 namespace rehearse::inline model {
 namespace {
 
-constexpr const char* kSource =
+constexpr const char* kDenseNetSource =
     "Huang et al., arXiv:1608.06993; torchvision.models.densenet121, memory_efficient=False";
 constexpr std::array<int, 4> kLayers = {6, 12, 24, 16};
 constexpr std::int64_t kGrowth = 32;
@@ -67,7 +67,7 @@ Model build_densenet121(const ModelShape& asked) {
   layers.adaptive_pool(1);
   layers.linear({shape.classes});
   layers.cross_entropy();
-  return image_model("densenet121", shape, kSource, layers);
+  return image_model("densenet121", shape, kDenseNetSource, layers);
 }
 
 }  // namespace rehearse::inline model

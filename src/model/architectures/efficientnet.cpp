@@ -7,25 +7,25 @@
 namespace rehearse::inline model {
 namespace {
 
-constexpr const char* kSource =
+constexpr const char* kEfficientNetSource =
     "Tan and Le, arXiv:2104.00298; torchvision.models.efficientnet_v2_l";
 constexpr std::int64_t kStem = 32;
 constexpr std::int64_t kHead = 1280;
 
 /// Blocks of one kind; the first has the stride, the others 1. A fused block has one full 3x3
 /// convolution, the other kind a 1x1, a depthwise 3x3 and squeeze-and-excitation.
-struct Stage {
+struct EfficientNetStage {
   bool fused;
   std::int64_t expansion, stride, channels;
   int blocks;
 };
-constexpr std::array<Stage, 7> kStages = {{{true, 1, 1, 32, 4},
-                                           {true, 4, 2, 64, 7},
-                                           {true, 4, 2, 96, 7},
-                                           {false, 4, 2, 192, 10},
-                                           {false, 6, 1, 224, 19},
-                                           {false, 6, 2, 384, 25},
-                                           {false, 6, 1, 640, 7}}};
+constexpr std::array<EfficientNetStage, 7> kEfficientNetStages = {{{true, 1, 1, 32, 4},
+                                                                   {true, 4, 2, 64, 7},
+                                                                   {true, 4, 2, 96, 7},
+                                                                   {false, 4, 2, 192, 10},
+                                                                   {false, 6, 1, 224, 19},
+                                                                   {false, 6, 2, 384, 25},
+                                                                   {false, 6, 1, 640, 7}}};
 
 void append_activated(Layers& layers, const Convolution& convolution) {
   layers.convolution(convolution);
@@ -33,7 +33,8 @@ void append_activated(Layers& layers, const Convolution& convolution) {
   layers.silu();
 }
 
-void append_fused(Layers& layers, const Stage& stage, std::int64_t expanded, std::int64_t stride) {
+void append_fused(Layers& layers, const EfficientNetStage& stage, std::int64_t expanded,
+                  std::int64_t stride) {
   if (stage.expansion == 1) {
     append_activated(layers,
                      {.channels = stage.channels, .kernel = 3, .stride = stride, .padding = 1});
@@ -44,7 +45,7 @@ void append_fused(Layers& layers, const Stage& stage, std::int64_t expanded, std
   layers.batch_norm();
 }
 
-void append_depthwise(Layers& layers, const Stage& stage, std::int64_t expanded,
+void append_depthwise(Layers& layers, const EfficientNetStage& stage, std::int64_t expanded,
                       std::int64_t stride) {
   const std::int64_t squeezed = layers.current().channels / 4;
   append_activated(layers, {.channels = expanded});
@@ -57,7 +58,7 @@ void append_depthwise(Layers& layers, const Stage& stage, std::int64_t expanded,
 }
 
 /// `first` of the whole network: its stochastic depth has probability 0 and does nothing.
-void append_block(Layers& layers, const Stage& stage, std::int64_t stride, bool first) {
+void append_block(Layers& layers, const EfficientNetStage& stage, std::int64_t stride, bool first) {
   const Activation input = layers.current();
   const std::int64_t expanded = stage.expansion * input.channels;
   if (stage.fused) {
@@ -78,10 +79,11 @@ Model build_efficientnet_v2_l(const ModelShape& asked) {
   Layers layers(image_input(shape));
   layers.unit("stem");
   append_activated(layers, {.channels = kStem, .kernel = 3, .stride = 2, .padding = 1});
-  for (std::size_t i = 0; i < kStages.size(); ++i) {
-    for (int block = 0; block < kStages[i].blocks; ++block) {
+  for (std::size_t i = 0; i < kEfficientNetStages.size(); ++i) {
+    for (int block = 0; block < kEfficientNetStages[i].blocks; ++block) {
       layers.unit(fmt::format("features.{}.{}", i + 1, block));
-      append_block(layers, kStages[i], block == 0 ? kStages[i].stride : 1, i == 0 && block == 0);
+      append_block(layers, kEfficientNetStages[i], block == 0 ? kEfficientNetStages[i].stride : 1,
+                   i == 0 && block == 0);
     }
   }
   layers.unit("head");
@@ -90,7 +92,7 @@ Model build_efficientnet_v2_l(const ModelShape& asked) {
   layers.dropout();
   layers.linear({shape.classes});
   layers.cross_entropy();
-  return image_model("efficientnet_v2_l", shape, kSource, layers);
+  return image_model("efficientnet_v2_l", shape, kEfficientNetSource, layers);
 }
 
 }  // namespace rehearse::inline model

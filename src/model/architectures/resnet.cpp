@@ -7,7 +7,7 @@
 namespace rehearse::inline model {
 namespace {
 
-constexpr const char* kSource =
+constexpr const char* kResNetSource =
     "He et al., arXiv:1512.03385, stride in the 3x3 convolution; torchvision.models.";
 using Blocks = std::array<int, 4>;
 constexpr std::int64_t kExpansion = 4;
@@ -52,7 +52,7 @@ Model build(const std::string& name, const Blocks& blocks, const ModelShape& ask
   layers.adaptive_pool(1);
   layers.linear({shape.classes});
   layers.cross_entropy();
-  return image_model(name, shape, kSource + name, layers);
+  return image_model(name, shape, kResNetSource + name, layers);
 }
 
 }  // namespace

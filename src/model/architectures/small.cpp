@@ -3,7 +3,7 @@
 namespace rehearse::inline model {
 namespace {
 
-constexpr const char* kSource = "made for tests and for CPUs; no dropout, no batch norm";
+constexpr const char* kSmallSource = "made for tests and for CPUs; no dropout, no batch norm";
 
 ModelShape small_shape(const ModelShape& asked, const std::string& name) {
   ModelShape shape =
@@ -33,7 +33,7 @@ Model build_small_cnn(const ModelShape& asked) {
   layers.unit("fc2");
   layers.linear({shape.classes});
   layers.cross_entropy();
-  return image_model("small_cnn", shape, kSource, layers);
+  return image_model("small_cnn", shape, kSmallSource, layers);
 }
 
 Model build_small_mlp(const ModelShape& asked) {
@@ -49,7 +49,7 @@ Model build_small_mlp(const ModelShape& asked) {
   layers.unit("fc3");
   layers.linear({shape.classes});
   layers.cross_entropy();
-  return image_model("small_mlp", shape, kSource, layers);
+  return image_model("small_mlp", shape, kSmallSource, layers);
 }
 
 }  // namespace rehearse::inline model
