@@ -22,7 +22,9 @@ Fields<NcclGeneration> generation_fields() {
           silent("ll128", &N::ll128, form::positive(), "The same of LL128."),
           silent("simple", &N::simple, form::positive(), "The same of Simple."),
           silent("nvls", &N::nvls, form::positive(), "The same where the switch adds up."),
-          silent("all_to_all", &N::all_to_all, form::positive(), "The same of all_to_all.")};
+          silent("all_to_all", &N::all_to_all, form::positive(), "The same of all_to_all."),
+          silent("all_to_all_own", &N::all_to_all_own, form::within(0, 0.95),
+                 "q of its rate among n ranks, which goes by 1 - q/n.")};
 }
 
 Fields<NcclBounds> bound_fields() {

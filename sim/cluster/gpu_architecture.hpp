@@ -16,6 +16,8 @@ struct NcclGeneration {
   double ll = 0, ll128 = 0, simple = 0;
   double nvls = 0;  ///< where the switch adds up; may pass 1, as no port sends twice
   double all_to_all = 0;
+  /// Few ranks copy more of their own data: all_to_all's rate goes by (1 - q/n) / (1 - q/8).
+  double all_to_all_own = 0;
 };
 
 /// How many channels NCCL takes, and what bounds it.

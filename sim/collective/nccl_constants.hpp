@@ -41,8 +41,7 @@ inline constexpr double kNvlsFill = 1.23;
 inline constexpr int kNvlsAbove = 4;
 
 /// Few ranks copy more of their own data: rates go by (1 - q/n) / (1 - q/8).
-inline constexpr double kOwnAllReduce = 0.44, kOwnGather = 0.86, kOwnScatter = 0.95,
-                        kOwnAllToAll = 0.86;
+inline constexpr double kOwnAllReduce = 0.44, kOwnGather = 0.86, kOwnScatter = 0.95;
 /// A peer of an all_to_all, or of a send, adds this to its launch.
 inline constexpr Seconds kPeer(0.5e-6);
 /// Share of NVLink that one pair of a send and a recv reaches.

@@ -21,6 +21,12 @@ double cube_mesh_share(const Node& node, int local) {
   return kShares[static_cast<std::size_t>(local - 2)];
 }
 
+/// A GPU of a DGX-1 has links to the others of its four, and to one of the other four.
+int cube_mesh_unlinked(const Node& node, int local) {
+  const bool mesh = node.gpu.architecture->links == GpuLinks::cube_mesh && node.gpus == 8;
+  return mesh && local > 4 ? 3 : 0;
+}
+
 /// AMD's eight GPUs have one xGMI link to each other one: so many of them reach each other by as
 /// many of a GPU's links as there are others.
 double full_mesh_share(const Node& node, int local) {
@@ -38,6 +44,8 @@ void take_inner(NcclMachine& machine, const Node& node, double slowed) {
     machine.inside = node.nvlink->bandwidth *
                      (cube_mesh_share(node, local) * full_mesh_share(node, local) * slowed);
     machine.inside_latency = node.nvlink->latency / slowed;
+    machine.unlinked = cube_mesh_unlinked(node, local);
+    machine.through_host = std::min(node.pcie.bandwidth, staging_rate(node) / local) * slowed;
     return;
   }
   machine.inner = node.pcie.peer_to_peer ? InnerLink::peer_to_peer : InnerLink::staged;

@@ -12,7 +12,7 @@ namespace {
 using namespace nccl;  // NOLINT: the model's own constants
 
 /// Whether what a GPU receives, adds or copies of its own limits few ranks: all_reduce...
-double own_share(CollectiveKind kind) {
+double own_share(CollectiveKind kind, const NcclGeneration& generation) {
   switch (kind) {
     case CollectiveKind::all_reduce:
       return kOwnAllReduce;
@@ -21,7 +21,7 @@ double own_share(CollectiveKind kind) {
     case CollectiveKind::reduce_scatter:
       return kOwnScatter;
     case CollectiveKind::all_to_all:
-      return kOwnAllToAll;
+      return generation.all_to_all_own;
     case CollectiveKind::broadcast:
     case CollectiveKind::reduce:
     case CollectiveKind::send_recv:
@@ -80,7 +80,7 @@ class Question {
   }
   double few_ranks() const {
     if (machine_.inner != InnerLink::nvlink) return 1;
-    const double q = own_share(kind_);
+    const double q = own_share(kind_, generation_);
     return (1 - q / ranks_) / (1 - q / 8);
   }
   /// Seconds for `bytes` at the least of the shares of both links.
@@ -290,6 +290,9 @@ class Question {
     Moved moved;
     if (local_ > 1)
       moved.inside = Seconds(volume() / (generation_.all_to_all * inside() * few_ranks()));
+    if (machine_.unlinked > 0)
+      moved.inside = std::max(moved.inside, Seconds(size() / ranks_ * machine_.unlinked /
+                                                    machine_.through_host.value()));
     if (between()) {
       const double leaves = local_ * size() * (nodes_ - 1) / nodes_;
       moved.between = Seconds(leaves / (kNetworkSimple * network()));

@@ -24,7 +24,11 @@ struct NcclMachine {
   /// Rate of a GPU's port inside its node, per direction; with `staged` its share of what the host
   /// passes on.
   BytesPerSecond inside{0};
-  Seconds inside_latency{0};   ///< of an edge inside a node
+  Seconds inside_latency{0};  ///< of an edge inside a node
+  /// Of a GPU's peers inside its node those without a link to it. What goes to them passes the
+  /// host's memory, at a GPU's share of what that lets through.
+  int unlinked = 0;
+  BytesPerSecond through_host{0};
   int nics = 0;                ///< of a node that its ranks own
   BytesPerSecond nic{0};       ///< payload that one of them carries, per direction
   Seconds between{0};          ///< a step between nodes: path, proxy thread, transport

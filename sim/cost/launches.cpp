@@ -79,29 +79,31 @@ std::optional<std::size_t> counts_known(const Unit& unit) {
   return std::nullopt;
 }
 
-/// The copy of its input that autograd makes for an operator in place, within the same call
-/// (tools/autograd/gen_variable_type.py: self.clone()).
-bool is_kept_input(const captured::Kernel& kernel, const Unit& unit) {
+/// The copy of its input that autograd makes for an operator in place, within the same call and
+/// directly before its kernel (tools/autograd/gen_variable_type.py: self.clone()).
+bool is_kept_input(const Unit& unit, std::size_t place) {
+  const captured::Kernel& kernel = *unit.operators[place].kernel;
   if (kernel.backward || kernel.name != "clone" || kernel.reads.empty()) return false;
-  return std::ranges::any_of(unit.operators, [&](const Operator& op) {
-    return op.kernel && !op.kernel->backward && op.kernel->name.ends_with('_') &&
-           !op.kernel->reads.empty() &&
-           op.kernel->reads[0].elements(1) == kernel.reads[0].elements(1);
-  });
+  if (place + 1 == unit.operators.size()) return false;
+  const auto& next = unit.operators[place + 1].kernel;
+  return next && !next->backward && next->name.ends_with('_') && !next->reads.empty() &&
+         next->reads[0].elements(1) == kernel.reads[0].elements(1);
 }
 
 /// Sums of gradients, which autograd's engine makes between nodes, counters, and kept inputs.
-bool is_bare(const captured::Kernel& kernel, const Unit& unit) {
-  if (is_kept_input(kernel, unit)) return true;
+bool is_bare(const Unit& unit, std::size_t place) {
+  if (is_kept_input(unit, place)) return true;
+  const captured::Kernel& kernel = *unit.operators[place].kernel;
   const bool sums = kernel.backward && kernel.name == "add" && !kernel.first_of_node;
   const bool counts = !kernel.writes.empty() && kernel.writes[0].format == "int64" &&
                       kernel.writes[0].elements(1) <= 1;
   return sums || counts;
 }
 
-void add_captured_launches(Launches& sum, const captured::Kernel& kernel, const Unit& unit,
+void add_captured_launches(Launches& sum, const Unit& unit, std::size_t place,
                            const Roofline& roofline) {
-  if (is_bare(kernel, unit)) {
+  const captured::Kernel& kernel = *unit.operators[place].kernel;
+  if (is_bare(unit, place)) {
     sum.bare += kernel.calls;
     return;
   }
@@ -118,7 +120,7 @@ Launches launched(const Unit& unit, Direction direction, const Roofline& rooflin
   for (std::size_t i = first; i < unit.operators.size(); ++i) {
     const Operator& op = unit.operators[i];
     if (op.kernel) {
-      if (op.kernel->backward == backward) add_captured_launches(sum, *op.kernel, unit, roofline);
+      if (op.kernel->backward == backward) add_captured_launches(sum, unit, i, roofline);
       continue;
     }
     if (roofline.time(op, 1, direction) == Seconds(0)) continue;

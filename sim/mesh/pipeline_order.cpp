@@ -160,6 +160,19 @@ PipelineOrder pipeline_order(PipelineSchedule schedule, int ranks, int micro_bat
   return all;
 }
 
+PipelineOrder repeated(PipelineOrder once, int rounds) {
+  for (std::vector<PipelineAction>& own : once.order) {
+    const std::vector<PipelineAction> round = own;
+    for (int i = 1; i < rounds; ++i)
+      for (PipelineAction action : round) {
+        action.micro = static_cast<std::uint16_t>(action.micro + i * once.micro_batches);
+        own.push_back(action);
+      }
+  }
+  once.micro_batches *= rounds;
+  return once;
+}
+
 int most_in_flight(const std::vector<PipelineAction>& order, int chunk) {
   int now = 0, most = 0;
   for (const PipelineAction& action : order) {

@@ -51,6 +51,8 @@ struct PipelineOrder {
   Place place_of(int stage) const;
 };
 PipelineOrder pipeline_order(PipelineSchedule schedule, int ranks, int micro_batches, int chunks);
+/// So many rounds of an order, one after the other, each with micro-batches of its own.
+PipelineOrder repeated(PipelineOrder once, int rounds);
 /// PyTorch's CSV: a line for each rank, its cells "2F0", "3B1", "1I0", "1W0",
 /// "(0F4;7B2)OVERLAP_F_B" or empty (a bubble); cells that communicate are read over, for what is
 /// sent follows from what is computed. std::invalid_argument with a message for the user.

@@ -155,6 +155,9 @@ void check_histogram(const Map& map, const Layout& layout, const Cluster& cluste
       layout.mesh.expert, std::ranges::min(all), std::ranges::max(all), histogram.file));
 }
 
+/// Micro-batches of a round of the pipeline.
+int round_of(const Layout& layout) { return layout.micro_batches / layout.gradient_accumulation; }
+
 /// Megatron-LM's rules of a transformer; what is doubtful becomes an assumption.
 void check_rules(const Map& map, const Layout& layout, const Cluster& cluster, Scenario& scenario) {
   if (!scenario.transformer) return;
@@ -164,7 +167,7 @@ void check_rules(const Map& map, const Layout& layout, const Cluster& cluster, S
       .pipeline = layout.mesh.pipeline,
       .virtual_stages = layout.virtual_stages,
       .even_split = layout.split.empty() && layout.balance == Layout::Balance::none,
-      .micro_batches = in_rounds || layout.virtual_stages == 1 ? layout.micro_batches : 0,
+      .micro_batches = in_rounds || layout.virtual_stages == 1 ? round_of(layout) : 0,
       .tokens = scenario.model.tokens_per_sample,
       .fused_attention = fuses_attention(*scenario.transformer, scenario.shape),
       .gpus = static_cast<int>(cluster.gpu_count()),
@@ -199,8 +202,13 @@ void check_order(const Map& map, const Layout& layout) {
                             layout.mesh.pipeline));
     return;
   }
+  if (layout.micro_batches % layout.gradient_accumulation != 0)
+    at_pipeline(map, "gradient_accumulation")
+        .fail(fmt::format("{} micro-batches do not divide into {} rounds", layout.micro_batches,
+                          layout.gradient_accumulation),
+              "a divisor");
   const std::string why =
-      illegal(layout.schedule, layout.mesh.pipeline, layout.micro_batches, layout.virtual_stages);
+      illegal(layout.schedule, layout.mesh.pipeline, round_of(layout), layout.virtual_stages);
   if (!why.empty())
     at_pipeline(map, "schedule").fail(why, "change virtual_stages or micro_batches");
 }

@@ -76,6 +76,7 @@ bool says_accumulation(const Value& strategy) {
   const Map map = strategy.as_map();
   if (map.has("micro_batches") || map.has("micro_batch_size")) return true;
   for (const std::string& key : map.keys()) {
+    if (key == "pipeline") continue;  // says the rounds that share a step's micro-batches
     const Value options = Map(map).require(key);
     if (options.is_map() && options.as_map().has("gradient_accumulation")) return true;
   }

@@ -120,7 +120,7 @@ double SplitBalancer::load_of(const Unit& unit, std::size_t number, std::size_t 
                                      : 2.0 * stored + kept / (zero ? replicas : 1.0);
   const auto rank = static_cast<std::size_t>(order_.place_of(static_cast<int>(stage)).rank);
   const double flying =
-      std::min<double>(layout_.micro_batches,
+      std::min<double>(layout_.micro_batches / layout_.gradient_accumulation,
                        static_cast<double>(layout_.mesh.pipeline) - static_cast<double>(rank));
   const double capacity = nodes.node.gpu.memory.value();
   const Bytes saved = cost.activation > Bytes(0) && !computes_again(number) ? cost.activation

@@ -29,6 +29,7 @@ ModelParallel parallel_of(const Layout& layout, const Cluster& cluster) {
                          .dispatch = layout.dispatch,
                          .expert_overlap = layout.expert_overlap,
                          .node_limit = layout.node_limit,
+                         .consecutive_experts = layout.fake_balanced_gate,
                          .imbalance = {layout.imbalance.value_or(1)}};
   if (layout.dispatch == ExpertDispatch::replicated) {
     parallel.replicated_experts = parallel.tensor;
@@ -50,8 +51,10 @@ ModelParallel parallel_of(const Layout& layout, const Cluster& cluster) {
 
 PipelineOrder order_of(const Layout& layout) {
   if (layout.order) return *layout.order;
-  return pipeline_order(layout.schedule, layout.mesh.pipeline, layout.micro_batches,
-                        layout.virtual_stages);
+  const int rounds = layout.gradient_accumulation;
+  return repeated(pipeline_order(layout.schedule, layout.mesh.pipeline,
+                                 layout.micro_batches / rounds, layout.virtual_stages),
+                  rounds);
 }
 
 namespace {

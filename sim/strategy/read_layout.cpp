@@ -146,6 +146,17 @@ void read_imbalance(const Value& imbalance, Layout& layout) {
                    "a smaller number");
 }
 
+/// It balances whatever tokens are, and asks no router.
+void read_fake_gate(Map& experts, Layout& layout) {
+  layout.fake_balanced_gate = experts.bool_or("fake_balanced_gate", false);
+  if (!layout.fake_balanced_gate) return;
+  for (const char* key : {"node_limit", "imbalance"})
+    if (experts.has(key))
+      experts.at_key(key).fail("fake_balanced_gate takes experts in turn, as many tokens for each",
+                               "remove one of the two");
+  layout.imbalance = 1;
+}
+
 /// Ranks with the same tokens are tensor ranks, which share nothing but experts.
 void share_tokens(Map& map, Layout& layout) {
   if (layout.mesh.tensor > 1)
@@ -185,6 +196,7 @@ void read_experts(Map& map, const Reading& reading, bool sharded, Layout& layout
   if (const auto limit = options.optional("node_limit"))
     layout.node_limit = static_cast<int>(limit->as_integer(1, kMostRanks));
   if (const auto imbalance = options.optional("imbalance")) read_imbalance(*imbalance, layout);
+  read_fake_gate(options, layout);
   options.finish();
 }
 
@@ -210,6 +222,11 @@ void read_pipeline(Map& map, Framework& framework, Layout& layout) {
         options.integer_or("virtual_stages", layout.virtual_stages, 1, kMostStages));
   }
   read_split(options, layout);
+  layout.gradient_accumulation =
+      static_cast<int>(options.integer_or("gradient_accumulation", 1, 1, kMostMicroBatches));
+  if (layout.order && layout.gradient_accumulation > 1)
+    options.at_key("gradient_accumulation")
+        .fail(layout.order_file + " has all of a step", "remove gradient_accumulation");
   const char* const key = "runtime";
   if (options.has(key))
     options.at_key(key).fail("the framework sends and receives between its stages",

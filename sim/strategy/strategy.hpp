@@ -155,7 +155,8 @@ struct Layout {
   bool expert_overlap = false;  ///< shared experts compute beside dispatch and combine
   /// One micro-batch computes beside another's dispatch and combine; nothing: as the schedule does.
   std::optional<bool> expert_comm_overlap{};
-  int node_limit = 0;  ///< nodes that a token goes to at most; 0: any
+  int node_limit = 0;               ///< nodes that a token goes to at most; 0: any
+  bool fake_balanced_gate = false;  ///< ModelParallel::consecutive_experts
   /// Tokens of the fullest expert rank over their mean; nothing: balanced, and nobody says so.
   std::optional<double> imbalance{};
   std::shared_ptr<const TokenHistogram> histogram{};  ///< or what that comes from, by layer
@@ -174,6 +175,9 @@ struct Layout {
   enum class Runtime { megatron, torch };
   Runtime runtime = Runtime::megatron;
   int micro_batches = 1;  ///< of a step, of a replica of the model
+  /// A step is so many rounds of the schedule, between which the pipeline drains; each has its part
+  /// of the micro-batches.
+  int gradient_accumulation = 1;
 };
 
 /// A parameter server with bounded staleness s: a worker's iteration k starts after every worker's

@@ -61,6 +61,10 @@ struct ModelParallel {
   /// Nodes that a token goes to at most (DeepSeek-V3's node-limited routing, arXiv:2412.19437,
   /// section 2.1.2); 0: to as many as its experts are on.
   int node_limit = 0;
+  /// A token's experts follow one another, and so lie on few ranks; the next token's come behind
+  /// them. So do gates of benchmarks (NeMo AutoModel's FakeBalancedGate, components/moe/layers.py;
+  /// torchtitan's debug.moe_force_load_balance). False: any may be chosen beside any.
+  bool consecutive_experts = false;
   /// Tokens of the fullest of `expert` ranks over their mean; every rank waits for that one. Of
   /// each layer with experts, whose last number is that of all behind it.
   std::vector<double> imbalance = {1};

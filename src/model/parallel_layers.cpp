@@ -1,6 +1,8 @@
 // What ranks that share a transformer's layers exchange, as Megatron-LM (core/tensor_parallel) and
 // TransformerEngine (attention/dot_product_attention/context_parallel.py) do.
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 #include <vector>
 
 #include "model/layers.hpp"
@@ -211,6 +213,14 @@ double places_reached(const ExpertGroup& options, double places, double share) {
   return places * (1 - misses_one);
 }
 
+/// The same where a token's experts follow one another, from a multiple of `active` on: their first
+/// lies on each of a place's experts alike that such multiples meet.
+double places_in_a_row(const ExpertGroup& options, double places) {
+  const auto held = std::llround(static_cast<double>(options.count) / places);
+  const auto further = options.active - std::gcd(options.active, held);
+  return std::min(places, 1 + static_cast<double>(further) / static_cast<double>(held));
+}
+
 /// `tokens`: elements of this rank's tokens, each once.
 std::vector<TokenStep> steps_of(const ExpertGroup& options, const ModelParallel& parallel,
                                 double tokens) {
@@ -226,6 +236,10 @@ std::vector<TokenStep> steps_of(const ExpertGroup& options, const ModelParallel&
     if (nodes > 1) steps.push_back({.axis = ExchangeAxis::expert_across, .elements = elements});
   };
   const double allowed = parallel.node_limit > 0 ? std::min(1.0, parallel.node_limit / nodes) : 1;
+  const auto reached = [&](double places) {
+    return parallel.consecutive_experts ? places_in_a_row(options, places)
+                                        : places_reached(options, places, allowed);
+  };
   double arrived = sent;
   if (ranks > 1) {
     switch (parallel.dispatch) {
@@ -237,8 +251,8 @@ std::vector<TokenStep> steps_of(const ExpertGroup& options, const ModelParallel&
         across(sent);
         break;
       case ExpertDispatch::deepep:
-        across(tokens * places_reached(options, nodes, allowed) * options.imbalance);
-        inside(tokens * places_reached(options, ranks, allowed) * options.imbalance, nodes > 1);
+        across(tokens * reached(nodes) * options.imbalance);
+        inside(tokens * reached(ranks) * options.imbalance, nodes > 1);
         break;
       case ExpertDispatch::all_gather:
         arrived = tokens * ranks;

@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(every_collective_is_predicted_on_one_node) {
   const std::map<CollectiveKind, Bounds> bounds = {{CollectiveKind::all_reduce, {10, 10, 12, 4}},
                                                    {CollectiveKind::all_gather, {10, 7, 11, 6}},
                                                    {CollectiveKind::reduce_scatter, {8, 7, 12, 6}},
-                                                   {CollectiveKind::all_to_all, {10, 19, 10, 8}},
+                                                   {CollectiveKind::all_to_all, {10, 19, 10, 5}},
                                                    {CollectiveKind::broadcast, {5, 15, 13, 4}},
                                                    {CollectiveKind::reduce, {5, 23, 15, 4}}};
   for (const auto& [kind, most] : bounds)

@@ -25,18 +25,21 @@ BANDS = [("< 64 KiB", 0), ("64 KiB - 1 MiB", 2**16), ("1 - 64 MiB", 2**20), (">=
 
 # platforms/architectures.yaml, and what all have in common: sim/collective/nccl_constants.hpp
 GENERATIONS = {
-    "volta": dict(launch=16, step=0.65, ll=0.19, ll128=0.88, simple=0.93, nvls=1, a2a=0.75),
-    "ampere": dict(launch=9.9, step=0.906, ll=0.194, ll128=0.493, simple=0.779, nvls=1, a2a=0.863),
-    "hopper": dict(launch=5.6, step=0.756, ll=0.295, ll128=0.51, simple=0.891, nvls=1.1, a2a=0.895),
+    "volta": dict(launch=16, step=0.65, ll=0.19, ll128=0.88, simple=0.93, nvls=1, a2a=0.75,
+                  own_a2a=0.86),
+    "ampere": dict(launch=9.9, step=0.906, ll=0.194, ll128=0.493, simple=0.779, nvls=1, a2a=0.665,
+                   own_a2a=0.43),
+    "hopper": dict(launch=5.6, step=0.756, ll=0.295, ll128=0.51, simple=0.891, nvls=1.1, a2a=0.79,
+                   own_a2a=0.43),
     "blackwell": dict(launch=8.6, step=1.12, ll=0.27, ll128=0.495, simple=0.857, nvls=0.734,
-                      a2a=0.703),
-    "cards": dict(launch=5, step=1.17, ll=0.5, ll128=0.9, simple=1, nvls=1, a2a=1),
+                      a2a=0.703, own_a2a=0.86),
+    "cards": dict(launch=5, step=1.17, ll=0.5, ll128=0.9, simple=1, nvls=1, a2a=1, own_a2a=0),
 }
 SHARED = dict(
     ll128_launch=10, ll128_step=2.5, simple_launch=4.1, simple_step=1.67, fill=1.21, fill_half=196,
     simple_launch_between=8.3, simple_step_between=4, fill_between=1.52, fill_between_half=32,
     nvls_begin=15.9, nvls_fill=1.23, peer=0.5, one_process=2.3,
-    own_all_reduce=0.44, own_all_gather=0.86, own_reduce_scatter=0.95, own_all_to_all=0.86,
+    own_all_reduce=0.44, own_all_gather=0.86, own_reduce_scatter=0.95,
     network_simple=0.96, network_ll128=0.88, network_ll=0.48, ll128_between=2,
     chain_step=2.37, chain_ll=0.037, chain_ll128=0.27, chain_simple=0.292,
     tree_chunk=0.275, tree_half=0.083, nvls_tree_fill=2.0, nvls_tree_half=0.194)
@@ -104,6 +107,8 @@ def candidates(row, generations=GENERATIONS, s=SHARED, change={}):
     low_latency = nodes == 1 or machine["low_latency"] == "1"
     staged = bool(machine["staged_GBps"]) and g > 1
     q = s.get("own_" + kind, 0) if name != "cards" else 0
+    if kind == "all_to_all":
+        q = c["own_a2a"]
     few = (1 - q / n) / (1 - q / 8)
     volume = bus_factor(kind, n) * size
     twice = 2 if kind == "all_reduce" else 1
@@ -370,7 +375,7 @@ OF_NODE = ["ll128_launch", "ll128_step", "simple_launch", "simple_step", "fill",
            "nvls_begin", "nvls_fill", "peer", "one_process"]
 FITTED = [(g, k) for g in ("ampere", "hopper", "blackwell") for k in GENERATIONS[g]
           if (g, k) != ("ampere", "nvls")]
-OWN = ["own_all_reduce", "own_all_gather", "own_reduce_scatter", "own_all_to_all"]
+OWN = ["own_all_reduce", "own_all_gather", "own_reduce_scatter"]
 
 
 def constants():

@@ -171,6 +171,19 @@ BOOST_AUTO_TEST_CASE(a_ring_pays_the_network_once_for_each_edge_between_nodes) {
   BOOST_TEST(time == 5.6e-6 + 448 * 0.756e-6 + 63 * 9.7e-6, boost::test_tools::tolerance(1e-6));
 }
 
+// A DGX-1's V100 has links to four of the seven others. The host passes half of 100 GB/s, of which
+// each of eight GPUs gets its share.
+BOOST_AUTO_TEST_CASE(v100s_without_a_link_reach_each_other_through_the_host) {
+  const Cluster cluster = shipped("dgx1_v100", 1);
+  const NcclMachine on = machine(cluster, 8, 1);
+  const double size = 1024 * kMiB;
+  const NcclEstimate one = nccl_estimate(on, CollectiveKind::all_to_all, Bytes(size));
+  BOOST_TEST(
+      one.inside.value() == size * 3 / 8 / (staging_rate(cluster.groups[0].node).value() / 8),
+      boost::test_tools::tolerance(1e-9));
+  BOOST_TEST(machine(cluster, 4, 1).unlinked == 0);
+}
+
 BOOST_AUTO_TEST_CASE(versions_and_choices_of_nccl_change_the_answer) {
   Cluster cluster = shipped("dgx_h100", 2);
   const auto chosen = [&](double size) {

@@ -146,7 +146,9 @@ BOOST_AUTO_TEST_CASE(every_order_runs) {
       for (int m = 1; m < 20; ++m) {
         const int v = usual_chunks(schedule);
         if (!illegal(schedule, p, m, v).empty()) continue;
-        BOOST_TEST(stuck(pipeline_order(schedule, p, m, v)) == "");
+        const PipelineOrder order = pipeline_order(schedule, p, m, v);
+        BOOST_TEST(stuck(order) == "");
+        BOOST_TEST(stuck(repeated(order, 3)) == "");
       }
     }
   }

@@ -185,6 +185,17 @@ BOOST_AUTO_TEST_CASE(tokens_that_go_to_two_nodes_at_most_are_sent_less_between_n
     BOOST_CHECK_CLOSE(size, kTokens * kHidden * 4 * ranks, kPercent);
 }
 
+BOOST_AUTO_TEST_CASE(experts_that_follow_one_another_are_on_few_ranks) {
+  Layout layout = expert_layout(8);
+  layout.dispatch = ExpertDispatch::deepep;
+  layout.fake_balanced_gate = true;
+  const auto bytes = sent(schedule_on(layout, nodes_of(2)));
+  // Two of 16 experts: 0 and 1, 2 and 3 and so on, which are one rank's.
+  for (const char* step : {"experts, inside", "experts, across"})
+    for (const double size : bytes.at({step, CollectiveKind::all_to_all}))
+      BOOST_TEST(size == kTokens * kHidden * 4);
+}
+
 BOOST_AUTO_TEST_CASE(two_steps_send_all_inside_nodes_and_all_between_them) {
   Layout layout = expert_layout(16);
   layout.dispatch = ExpertDispatch::hierarchical;

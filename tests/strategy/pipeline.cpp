@@ -175,6 +175,15 @@ BOOST_AUTO_TEST_CASE(random_pipelines_take_what_a_list_scheduler_says) {
   BOOST_TEST(compared > 20);
 }
 
+BOOST_AUTO_TEST_CASE(a_pipeline_drains_between_its_rounds) {
+  const std::vector<ToyUnit> units(3, {kMiB, kMs, 2 * kMs});
+  Layout layout = pipeline(PipelineSchedule::one_f_one_b, 3, 8);
+  const auto step = [&] { return step_of(layout, toy(units, 0), free_network(3)); };
+  BOOST_CHECK_CLOSE(step(), (8 + 2) * 3 * kMs, kPercent);
+  layout.gradient_accumulation = 2;
+  BOOST_CHECK_CLOSE(step(), 2 * (4 + 2) * 3 * kMs, kPercent);
+}
+
 BOOST_AUTO_TEST_CASE(folded_replicas_stand_for_all) {
   const Layout layout = pipeline(PipelineSchedule::one_f_one_b, 2, 4);
   const Cluster cluster = star_cluster(16);
