@@ -207,7 +207,7 @@ void read_trainer(std::string_view text, const std::string& name, TrainingLog& l
     if (const double samples = number_at(entry, "train_samples_per_second"); samples > 0)
       log.samples_per_s.push_back(samples);
   };
-  const nlohmann::json state = tried_json(text);
+  const nlohmann::json state = tried_json(std::string(text));
   if (state.is_object() && state.contains("log_history")) {
     lines.next(line);
     if (!state["log_history"].is_array()) lines.fail(line, 0, "no list log_history");
