@@ -11,6 +11,7 @@
 #include "cli/inputs.hpp"
 #include "cli/options.hpp"
 #include "config/files_read.hpp"
+#include "config/json_text.hpp"
 #include "html/html.hpp"
 #include "predict/measured_job.hpp"
 #include "predict/predict.hpp"
@@ -47,11 +48,10 @@ Compared simulated(const std::string& word, const std::filesystem::path& file,
                    const std::vector<std::string>& overrides) {
   Compared side{.name = word, .report = {}};
   add_settings(Document::load(file)->with_overrides(overrides)->root(), side.settings);
-  const Json told = Json::parse(in_child_process([&] {
+  const Json told = parsed_json(in_child_process([&] {
     const Prediction prediction = predict(read_question(file, overrides));
-    return Json{{"report", to_json(prediction.report)},
-                {"shifts", shifts_of(prediction.error_sources)}}
-        .dump();
+    return json_text(Json{{"report", to_json(prediction.report)},
+                          {"shifts", shifts_of(prediction.error_sources)}});
   }));
   side.report = report_from_json(told.at("report").get<std::string>(), file.string());
   side.shifts = told.at("shifts").get<ErrorShifts>();
@@ -61,11 +61,11 @@ Compared simulated(const std::string& word, const std::filesystem::path& file,
 
 /// A stored report with what belongs to a scenario's file, which stores leave out.
 std::string whole_report(const std::string& text, const StudyIdentity& study) {
-  Json report = Json::parse(text);
+  Json report = parsed_json(text);
   report["schema"] = "rehearse.report/1";
   report["scenario"] = study.scenario;
   report["description"] = study.description;
-  return report.dump();
+  return json_text(report);
 }
 
 /// "FOLDER#3": the third point of a study's results.

@@ -1,6 +1,7 @@
 // `rehearse curves CURVE...`: how runs end that differ by chance alone.
 #include "cli/commands.hpp"
 #include "cli/options.hpp"
+#include "config/json_text.hpp"
 #include "html/html.hpp"
 #include "report/curves_views.hpp"
 
@@ -15,7 +16,7 @@ struct CurvesCommand {
 std::string page_of(const CurvesReport& report) {
   auto curves = nlohmann::ordered_json::array();
   for (const NamedCurve& one : report.runs)
-    curves.push_back(nlohmann::ordered_json::parse(to_json(one.curve)));
+    curves.push_back(parsed_ordered_json(to_json(one.curve)));
   return to_html(json_view(report), {{"curves", std::move(curves)}});
 }
 
@@ -26,7 +27,7 @@ void compare_curves(const CurvesCommand& command) {
   check_outputs({{"--output", command.answer.output}, {"--html", command.answer.html}});
   const CurvesReport report = report_of(std::move(runs));
   write_answer({.table = [&](int width, bool color) { return to_table(report, width, color); },
-                .json = [&] { return json_view(report).dump(2) + "\n"; },
+                .json = [&] { return json_text(json_view(report), 2) + "\n"; },
                 .csv = [&] { return to_csv(report); },
                 .page = [&] { return page_of(report); }},
                command.answer);

@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "cli/commands.hpp"
 #include "cli/options.hpp"
+#include "config/json_text.hpp"
 #include "convergence/curve.hpp"
 #include "convergence/fitted_curves.hpp"
 #include "html/html.hpp"
@@ -49,7 +50,7 @@ TrainingSetting asked_setting(const ForecastCommand& command, const FittedCurves
 std::string page_of(const ForecastReport& report, const ForecastCommand& command) {
   auto curves = nlohmann::ordered_json::array();
   for (const std::filesystem::path& file : command.curves)
-    curves.push_back(nlohmann::ordered_json::parse(to_json(read_curve(file))));
+    curves.push_back(parsed_ordered_json(to_json(read_curve(file))));
   return to_html(to_json(report), {{"curves", std::move(curves)}});
 }
 

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "config/json_text.hpp"
 #include "explain/explanation.hpp"
 #include "report/json_forms.hpp"
 
@@ -197,7 +198,7 @@ std::string to_json(const Explanation& explanation) {
       {"software", named("setting", explanation.software)},
       {"more", more(explanation.more)},
       {"words", explanation.words}};
-  return json.dump(2) + "\n";
+  return json_text(json, 2) + "\n";
 }
 
 std::string to_csv(const Explanation& explanation) {
@@ -215,7 +216,7 @@ std::string with_critical_path(std::string trace, const Explanation& explanation
   constexpr std::string_view kEnd = "\n]}\n";
   trace.resize(trace.size() - kEnd.size());
   constexpr std::size_t kProcess = 1'000'000;  // after every rank
-  const auto event = [&trace](const Json& json) { trace += ",\n" + json.dump(); };
+  const auto event = [&trace](const Json& json) { trace += ",\n" + json_text(json); };
   event({{"ph", "M"},
          {"name", "process_name"},
          {"pid", kProcess},

@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "base/error.hpp"
+#include "config/json_text.hpp"
 
 namespace rehearse::inline foreign {
 namespace {
@@ -146,7 +147,7 @@ std::string chakra_groups(const Schedule& schedule) {
     auto& members = groups[std::to_string(i)] = nlohmann::ordered_json::array();
     for (const RankId member : schedule.groups[i].members) members.push_back(member.index());
   }
-  return groups.dump(1) + "\n";
+  return json_text(groups, 1) + "\n";
 }
 
 std::string chakra_summary(const std::vector<std::vector<ChakraNode>>& ranks) {

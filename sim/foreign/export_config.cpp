@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/number.hpp"
 #include "base/quoting.hpp"
+#include "config/json_text.hpp"
 #include "foreign/export_facts.hpp"
 
 namespace rehearse::inline foreign {
@@ -16,7 +17,7 @@ namespace {
 
 using SettingList = std::vector<std::pair<std::string, std::string>>;
 
-std::string in_quotes(const std::string& value) { return nlohmann::json(value).dump(); }
+std::string in_quotes(const std::string& value) { return json_text(nlohmann::json(value)); }
 
 /// Writes rules backwards: settings whose facts are these.
 class Writer {
@@ -196,7 +197,7 @@ nlohmann::ordered_json as_tree(const SettingList& settings) {
       at = &(*at)[key.substr(from, dot - from)];
       from = dot + 1;
     }
-    (*at)[key.substr(from)] = nlohmann::ordered_json::parse(typed(value));
+    (*at)[key.substr(from)] = parsed_ordered_json(typed(value));
   }
   return tree;
 }
@@ -205,7 +206,7 @@ std::string as_yaml(const nlohmann::ordered_json& tree, const std::string& inden
   std::string text;
   for (const auto& [key, value] : tree.items())
     text += value.is_object() ? fmt::format("{}{}:\n{}", indent, key, as_yaml(value, indent + "  "))
-                              : fmt::format("{}{}: {}\n", indent, key, value.dump());
+                              : fmt::format("{}{}: {}\n", indent, key, json_text(value));
   return text;
 }
 
@@ -256,7 +257,7 @@ ExportedConfig export_config(const Scenario& scenario, const Document& document,
     std::erase_if(made.unsaid, [](const std::string& one) { return one.starts_with("model."); });
   made.text = name == "megatron"     ? as_script(settings, scenario)
               : name == "torchtitan" ? as_toml(settings)
-              : name == "deepspeed"  ? as_tree(settings).dump(2) + "\n"
+              : name == "deepspeed"  ? json_text(as_tree(settings), 2) + "\n"
                                      : as_yaml(as_tree(settings), "");
   return made;
 }

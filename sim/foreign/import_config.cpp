@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "config/files_read.hpp"
 #include "config/foreign_file.hpp"
+#include "config/json_text.hpp"
 #include "config/mistakes.hpp"
 #include "foreign/format.hpp"
 
@@ -140,7 +141,7 @@ std::string lists_as_json(const ImportedConfig& imported) {
                                            {"no_effect", rows(imported.told.no_effect)},
                                            {"unknown", rows(imported.told.unknown)},
                                            {"cannot", rows(imported.told.cannot)}};
-  return document.dump(2) + "\n";
+  return json_text(document, 2) + "\n";
 }
 
 bool is_foreign_config(const std::filesystem::path& file) {

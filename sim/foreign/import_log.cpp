@@ -8,6 +8,7 @@
 
 #include "base/number.hpp"
 #include "config/foreign_training.hpp"
+#include "config/json_text.hpp"
 #include "config/text_source.hpp"
 #include "config/whole_file.hpp"
 
@@ -161,7 +162,7 @@ void read_deepspeed(Lines& lines, TrainingLog& log) {
 }
 
 nlohmann::json parsed(const Lines& lines, const std::string& line, std::size_t from) {
-  nlohmann::json made = nlohmann::json::parse(line.substr(from), nullptr, false);
+  nlohmann::json made = tried_json(line.substr(from));
   if (!made.is_object()) lines.fail(line, from, "this is no JSON object");
   return made;
 }
@@ -206,7 +207,7 @@ void read_trainer(std::string_view text, const std::string& name, TrainingLog& l
     if (const double samples = number_at(entry, "train_samples_per_second"); samples > 0)
       log.samples_per_s.push_back(samples);
   };
-  const nlohmann::json state = nlohmann::json::parse(text, nullptr, false);
+  const nlohmann::json state = tried_json(std::string(text));
   if (state.is_object() && state.contains("log_history")) {
     lines.next(line);
     if (!state["log_history"].is_array()) lines.fail(line, 0, "no list log_history");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/quoting.hpp"
+#include "config/json_text.hpp"
 #include "report/csv_table.hpp"
 
 namespace rehearse::inline html {
@@ -14,7 +15,7 @@ constexpr std::size_t kMostRows = 1000;
 
 std::string text_of(const Json& value) {
   if (value.is_null()) return "";
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  return value.is_string() ? value.get<std::string>() : json_text(value);
 }
 
 std::string row(const std::vector<std::string>& cells) {

@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/quoting.hpp"
+#include "config/json_text.hpp"
 #include "html/fallback.hpp"
 #include "html/page_template.hpp"
 #include "html/shared_parts.hpp"
@@ -17,7 +18,7 @@ using Json = nlohmann::ordered_json;
 /// well be an escape. What is no UTF-8 becomes U+FFFD.
 std::string script_safe(const Json& json) {
   std::string text;
-  for (const char letter : json.dump(-1, ' ', false, Json::error_handler_t::replace)) {
+  for (const char letter : json_text_of_any(json)) {
     if (letter == '<') {
       text += "\\u003c";
     } else {
@@ -78,7 +79,7 @@ std::string to_html(const Json& document, const Json& extras) {
 }
 
 std::string to_html(const std::string& document, const Json& extras) {
-  return to_html(Json::parse(document), extras);
+  return to_html(parsed_ordered_json(document), extras);
 }
 
 }  // namespace rehearse::inline html

@@ -3,6 +3,8 @@
 #include <string>
 #include <unordered_map>
 
+#include "config/json_text.hpp"
+
 namespace rehearse::inline html {
 namespace {
 
@@ -11,9 +13,7 @@ using Json = nlohmann::ordered_json;
 /// Shorter ones cost as much as naming them.
 constexpr std::size_t kLeast = 60;
 
-std::string dumped(const Json& part) {
-  return part.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
+std::string dumped(const Json& part) { return json_text_of_any(part); }
 
 class Sharing {
  public:

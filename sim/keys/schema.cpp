@@ -11,6 +11,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "config/json_text.hpp"
 #include "keys/keys.hpp"
 #include "report/json_view.hpp"
 
@@ -287,6 +288,6 @@ Json schema_of(std::string_view kind) {
   return SchemaWriter(kinds).file(kind);
 }
 
-std::string schema_text(std::string_view kind) { return schema_of(kind).dump(1) + "\n"; }
+std::string schema_text(std::string_view kind) { return json_text(schema_of(kind), 1) + "\n"; }
 
 }  // namespace rehearse::inline keys

@@ -1,119 +1,96 @@
+#include <algorithm>
+#include <iterator>
+
 #include "keys/keys.hpp"
+#include "scenario/transformer_keys.hpp"
 
 namespace rehearse::inline keys {
+namespace {
+
+std::vector<Key> shape_keys() {
+  return {
+    {"layers", "integer >= 1", "(required)", "Blocks."},
+    {"num_layers", "integer >= 1", "(none)", "The same, as Megatron-LM calls it."},
+    {"num_hidden_layers", "integer >= 1", "(none)", "The same, as Hugging Face calls it."},
+    {"hidden_size", "integer >= 1", "(required)", "Channels of a token between blocks."},
+    {"heads", "integer >= 1", "(required)", "Attention heads."},
+    {"num_attention_heads", "integer >= 1", "(none)", "The same."},
+    {"kv_heads", "integer >= 1", "(heads)", "Heads of keys and values: fewer than `heads` share them."},
+    {"num_key_value_heads", "integer >= 1", "(none)", "The same, as Hugging Face calls it."},
+    {"num_query_groups", "integer >= 1", "(none)", "The same, as Megatron-LM calls it."},
+    {"head_dim", "integer >= 1", "(hidden_size / heads)", "Channels of a head."},
+    {"kv_channels", "integer >= 1", "(none)", "The same, as Megatron-LM calls it."},
+    {"intermediate_size", "integer >= 1", "(required)", "Channels inside a feed-forward layer."},
+    {"ffn_hidden_size", "integer >= 1", "(none)", "The same, as Megatron-LM calls it."},
+    {"vocab_size", "integer >= 1", "(required)", "Tokens that there are."},
+    {"activation", "swiglu | geglu | gelu | gelu_new | relu | relu2 | silu", "(swiglu)", "Function of the feed-forward layer."},
+    {"norm", "rmsnorm | layernorm", "(rmsnorm)", "Kind of the norms."},
+    {"position", "rope | learned | alibi | none", "(rope)", "What tells positions apart."},
+    {"tie_embeddings", "true or false", "(false)", "The logits' weight is the embedding's."},
+    {"tie_word_embeddings", "true or false", "(none)", "The same, as Hugging Face calls it."},
+    {"bias", "true or false", "(false)", "Biases in attention and feed-forward."},
+    {"qkv_bias", "true or false", "(false)", "Biases of queries, keys and values alone."},
+    {"dropout", "number >= 0 (share)", "(0)", "Of embeddings, attention and blocks; any rate costs the same."},
+    {"fused_qkv", "true or false", "(false)", "Queries, keys and values are one product."},
+    {"qk_norm", "true or false", "(false)", "Norms of each head's queries and keys."},
+    {"qk_layernorm", "true or false", "(none)", "The same, as Megatron-LM calls it."},
+    {"parallel", "none | one_norm | two_norms", "none",
+     "Attention and feed-forward read the same input, through one norm or one each."},
+    {"experts", "map", "(none)", "A mixture of experts in place of feed-forward layers."},
+    {"experts.count", "integer >= 1", "(required)", "Experts of a layer."},
+    {"experts.active", "integer >= 1", "(required)", "Experts that a token passes."},
+    {"experts.intermediate_size", "integer >= 1", "(intermediate_size)", "Channels inside an expert."},
+    {"experts.shared", "integer >= 0", "(0)", "Experts that every token passes."},
+    {"experts.shared_gate", "true or false", "(false)", "A number per token scales what these give."},
+    {"experts.latent_size", "integer >= 1", "(hidden_size)", "Channels that tokens have on their way through experts."},
+    {"experts.first_dense", "integer >= 0", "(0)", "First blocks without experts."},
+    {"experts.interval", "integer >= 1", "(1)", "Every so many blocks has experts."},
+    {"experts.capacity", "dropless or number > 0", "(dropless)", "Tokens that an expert takes, over its fair share."},
+    {"multi_token_prediction", "integer >= 1", "(none)", "Further blocks that each predict one more token."}};
+}
+
+std::vector<Key> joined(std::initializer_list<std::vector<Key>> parts) {
+  std::vector<Key> all;
+  for (const std::vector<Key>& part : parts) std::ranges::copy(part, std::back_inserter(all));
+  return all;
+}
+
+/// Those of a transformer by its dimensions alone.
+std::vector<Key> mixer_keys() {
+  return joined({
+      {{"attention", "full or map", "(full)", "Which tokens a token sees."},
+       {"attention.sliding", "integer >= 1", "(none)", "Tokens that a sliding layer sees."},
+       {"attention.full_every", "integer >= 1", "(none)", "Every so many layers one sees all."},
+       {"attention.output_gate", "true or false", "(false)",
+        "A product's sigmoid scales what attention gives."},
+       {"attention.linear", "map", "(none)", "Gated delta net, in layers of linear attention."}},
+      linear_attention_keys(),
+      {{"attention.mla", "map", "(none)", "Multi-head latent attention."}},
+      latent_attention_keys(),
+      {{"layer_types", "list of full_attention | linear_attention | mamba", "(full_attention)",
+        "What mixes tokens, block by block, over and over."},
+       {"hybrid_override_pattern", "text", "(none)",
+        "Or blocks of one part: M mamba, * attention, - feed-forward, E experts.", "Megatron-LM"},
+       {"mamba", "map", "(none)", "Mamba 2, in layers of state spaces."}},
+      mamba_keys()});
+}
+
+/// The same keys beside what has a value for each.
+std::vector<Key> of_a_network(std::vector<Key> keys) {
+  for (Key& key : keys) key.fallback = "(the network's)";
+  return keys;
+}
+
+}  // namespace
 
 // The same keys stand alone under `transformer`, and beside `use` and `hf` to change a network.
 std::vector<KeySection> transformer_keys() {
-  return {
-      {"model.transformer.", "A transformer by its dimensions", "Hugging Face transformers",
-       "sim/scenario/transformer_keys.cpp",
-       {
-        {"layers", "integer >= 1", "(required)", "Blocks."},
-        {"num_layers", "integer >= 1", "(none)", "The same, as Megatron-LM calls it."},
-        {"num_hidden_layers", "integer >= 1", "(none)", "The same, as Hugging Face calls it."},
-        {"hidden_size", "integer >= 1", "(required)", "Channels of a token between blocks."},
-        {"heads", "integer >= 1", "(required)", "Attention heads."},
-        {"num_attention_heads", "integer >= 1", "(none)", "The same."},
-        {"kv_heads", "integer >= 1", "(heads)", "Heads of keys and values: fewer than `heads` share them."},
-        {"num_key_value_heads", "integer >= 1", "(none)", "The same, as Hugging Face calls it."},
-        {"num_query_groups", "integer >= 1", "(none)", "The same, as Megatron-LM calls it."},
-        {"head_dim", "integer >= 1", "(hidden_size / heads)", "Channels of a head."},
-        {"kv_channels", "integer >= 1", "(none)", "The same, as Megatron-LM calls it."},
-        {"intermediate_size", "integer >= 1", "(required)", "Channels inside a feed-forward layer."},
-        {"ffn_hidden_size", "integer >= 1", "(none)", "The same, as Megatron-LM calls it."},
-        {"vocab_size", "integer >= 1", "(required)", "Tokens that there are."},
-        {"activation", "swiglu | geglu | gelu | gelu_new | relu | relu2 | silu", "(swiglu)", "Function of the feed-forward layer."},
-        {"norm", "rmsnorm | layernorm", "(rmsnorm)", "Kind of the norms."},
-        {"position", "rope | learned | alibi | none", "(rope)", "What tells positions apart."},
-        {"tie_embeddings", "true or false", "(false)", "The logits' weight is the embedding's."},
-        {"tie_word_embeddings", "true or false", "(none)", "The same, as Hugging Face calls it."},
-        {"bias", "true or false", "(false)", "Biases in attention and feed-forward."},
-        {"qkv_bias", "true or false", "(false)", "Biases of queries, keys and values alone."},
-        {"dropout", "number >= 0 (share)", "(0)", "Of embeddings, attention and blocks; any rate costs the same."},
-        {"fused_qkv", "true or false", "(false)", "Queries, keys and values are one product."},
-        {"qk_norm", "true or false", "(false)", "Norms of each head's queries and keys."},
-        {"qk_layernorm", "true or false", "(none)", "The same, as Megatron-LM calls it."},
-        {"parallel", "none | one_norm | two_norms", "none",
-         "Attention and feed-forward read the same input, through one norm or one each."},
-        {"experts", "map", "(none)", "A mixture of experts in place of feed-forward layers."},
-        {"experts.count", "integer >= 1", "(required)", "Experts of a layer."},
-        {"experts.active", "integer >= 1", "(required)", "Experts that a token passes."},
-        {"experts.intermediate_size", "integer >= 1", "(intermediate_size)", "Channels inside an expert."},
-        {"experts.shared", "integer >= 0", "(0)", "Experts that every token passes."},
-        {"experts.shared_gate", "true or false", "(false)", "A number per token scales what these give."},
-        {"experts.latent_size", "integer >= 1", "(hidden_size)", "Channels that tokens have on their way through experts."},
-        {"experts.first_dense", "integer >= 0", "(0)", "First blocks without experts."},
-        {"experts.interval", "integer >= 1", "(1)", "Every so many blocks has experts."},
-        {"experts.capacity", "dropless or number > 0", "(dropless)", "Tokens that an expert takes, over its fair share."},
-        {"multi_token_prediction", "integer >= 1", "(none)", "Further blocks that each predict one more token."},
-        {"attention", "full or map", "(full)", "Which tokens a token sees."},
-        {"attention.sliding", "integer >= 1", "(none)", "Tokens that a sliding layer sees."},
-        {"attention.full_every", "integer >= 1", "(none)", "Every so many layers one sees all."},
-        {"attention.output_gate", "true or false", "(false)", "A product's sigmoid scales what attention gives."},
-        {"attention.linear", "map", "(none)", "Gated delta net, in layers of linear attention."},
-        {"attention.linear.linear_num_key_heads", "integer >= 1", "(16)", "Heads of queries and keys."},
-        {"attention.linear.linear_key_head_dim", "integer >= 1", "(128)", "Channels of one."},
-        {"attention.linear.linear_num_value_heads", "integer >= 1", "(32)", "Heads of values."},
-        {"attention.linear.linear_value_head_dim", "integer >= 1", "(128)", "Channels of one."},
-        {"attention.linear.linear_conv_kernel_dim", "integer >= 1", "(4)", "Tokens that the convolution sees."},
-        {"attention.mla", "map", "(none)", "Multi-head latent attention."},
-        {"attention.mla.q_lora_rank", "integer >= 0", "(0)", "Rank of queries; 0: full."},
-        {"attention.mla.kv_lora_rank", "integer >= 1", "(512)", "Rank of keys and values."},
-        {"attention.mla.qk_nope_head_dim", "integer >= 1", "(128)", "Channels of a head that are not rotated."},
-        {"attention.mla.qk_rope_head_dim", "integer >= 1", "(64)", "Channels of a head that are rotated."},
-        {"attention.mla.v_head_dim", "integer >= 1", "(128)", "Channels of a head's values."},
-        {"layer_types", "list of full_attention | linear_attention | mamba", "(full_attention)",
-         "What mixes tokens, block by block, over and over."},
-        {"hybrid_override_pattern", "text", "(none)",
-         "Or blocks of one part: M mamba, * attention, - feed-forward, E experts.", "Megatron-LM"},
-        {"mamba", "map", "(none)", "Mamba 2, in layers of state spaces."},
-        {"mamba.heads", "integer >= 1", "(64)", "Heads."},
-        {"mamba.head_dim", "integer >= 1", "(64)", "Channels of one."},
-        {"mamba.state_size", "integer >= 1", "(128)", "Numbers that a channel keeps."},
-        {"mamba.groups", "integer >= 1", "(8)", "Heads of a group share what enters and leaves states."},
-        {"mamba.conv_kernel", "integer >= 1", "(4)", "Tokens that the convolution sees."},
-        {"mamba.chunk_size", "integer >= 1", "(128)", "Tokens between states that kernels write."}}},
-      {"model.", "A transformer, changed: beside `use` or `hf`", "Hugging Face transformers",
-       "sim/scenario/transformer_keys.cpp",
-       {
-        {"layers", "integer >= 1", "(the network's)", "Blocks."},
-        {"num_layers", "integer >= 1", "(the network's)", "The same, as Megatron-LM calls it."},
-        {"num_hidden_layers", "integer >= 1", "(the network's)", "The same, as Hugging Face calls it."},
-        {"hidden_size", "integer >= 1", "(the network's)", "Channels of a token between blocks."},
-        {"heads", "integer >= 1", "(the network's)", "Attention heads."},
-        {"num_attention_heads", "integer >= 1", "(the network's)", "The same."},
-        {"kv_heads", "integer >= 1", "(the network's)", "Heads of keys and values: fewer than `heads` share them."},
-        {"num_key_value_heads", "integer >= 1", "(the network's)", "The same, as Hugging Face calls it."},
-        {"num_query_groups", "integer >= 1", "(the network's)", "The same, as Megatron-LM calls it."},
-        {"head_dim", "integer >= 1", "(the network's)", "Channels of a head."},
-        {"kv_channels", "integer >= 1", "(the network's)", "The same, as Megatron-LM calls it."},
-        {"intermediate_size", "integer >= 1", "(the network's)", "Channels inside a feed-forward layer."},
-        {"ffn_hidden_size", "integer >= 1", "(the network's)", "The same, as Megatron-LM calls it."},
-        {"vocab_size", "integer >= 1", "(the network's)", "Tokens that there are."},
-        {"activation", "swiglu | geglu | gelu | gelu_new | relu | relu2 | silu", "(the network's)", "Function of the feed-forward layer."},
-        {"norm", "rmsnorm | layernorm", "(the network's)", "Kind of the norms."},
-        {"position", "rope | learned | alibi | none", "(the network's)", "What tells positions apart."},
-        {"tie_embeddings", "true or false", "(the network's)", "The logits' weight is the embedding's."},
-        {"tie_word_embeddings", "true or false", "(the network's)", "The same, as Hugging Face calls it."},
-        {"bias", "true or false", "(the network's)", "Biases in attention and feed-forward."},
-        {"qkv_bias", "true or false", "(the network's)", "Biases of queries, keys and values alone."},
-        {"dropout", "number >= 0 (share)", "(the network's)", "Of embeddings, attention and blocks; any rate costs the same."},
-        {"fused_qkv", "true or false", "(the network's)", "Queries, keys and values are one product."},
-        {"qk_norm", "true or false", "(the network's)", "Norms of each head's queries and keys."},
-        {"qk_layernorm", "true or false", "(the network's)", "The same, as Megatron-LM calls it."},
-        {"parallel", "none | one_norm | two_norms", "(the network's)",
-         "Attention and feed-forward read the same input, through one norm or one each."},
-        {"experts", "map", "(the network's)", "A mixture of experts in place of feed-forward layers."},
-        {"experts.count", "integer >= 1", "(the network's)", "Experts of a layer."},
-        {"experts.active", "integer >= 1", "(the network's)", "Experts that a token passes."},
-        {"experts.intermediate_size", "integer >= 1", "(the network's)", "Channels inside an expert."},
-        {"experts.shared", "integer >= 0", "(the network's)", "Experts that every token passes."},
-        {"experts.shared_gate", "true or false", "(the network's)", "A number per token scales what these give."},
-        {"experts.latent_size", "integer >= 1", "(the network's)", "Channels that tokens have on their way through experts."},
-        {"experts.first_dense", "integer >= 0", "(the network's)", "First blocks without experts."},
-        {"experts.interval", "integer >= 1", "(the network's)", "Every so many blocks has experts."},
-        {"experts.capacity", "dropless or number > 0", "(the network's)", "Tokens that an expert takes, over its fair share."},
-        {"multi_token_prediction", "integer >= 1", "(the network's)", "Further blocks that each predict one more token."}}}};
+  constexpr const char* kSource = "Hugging Face transformers";
+  constexpr const char* kReader = "sim/scenario/transformer_keys.cpp";
+  return {{"model.transformer.", "A transformer by its dimensions", kSource, kReader,
+           joined({shape_keys(), mixer_keys()})},
+          {"model.", "A transformer, changed: beside `use` or `hf`", kSource, kReader,
+           of_a_network(shape_keys())}};
 }
 
 }  // namespace rehearse::inline keys

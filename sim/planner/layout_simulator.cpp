@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "config/json_text.hpp"
 #include "engine/engine.hpp"
 #include "memory/memory.hpp"
 #include "planner/scenario_bounds.hpp"
@@ -54,7 +55,7 @@ Need least_memory(const Scenario& scenario) {
 
 /// Without what belongs to its file: the same content, the same text.
 Json report_json(const Report& report) {
-  Json json = Json::parse(to_json(report));
+  Json json = parsed_json(to_json(report));
   for (const char* key : {"schema", "scenario", "description"}) json.erase(key);
   return json;
 }
@@ -63,10 +64,10 @@ std::string predict_once(const Scenario& scenario, bool must_fit) {
   if (must_fit) {
     const Need need = least_memory(scenario);
     if (need.capacity > 0 && need.bytes > need.capacity)
-      return Json({{"too_large", true}, {"memory", {{"used_bytes", need.bytes}}}}).dump();
+      return json_text(Json({{"too_large", true}, {"memory", {{"used_bytes", need.bytes}}}}));
   }
   const Options options{.find_largest_batch = false, .intervals = false, .memory_interval = true};
-  return report_json(predict(scenario, options).report).dump();
+  return json_text(report_json(predict(scenario, options).report));
 }
 
 std::string with_errors(const Document& document) {
@@ -76,7 +77,7 @@ std::string with_errors(const Document& document) {
   for (const ErrorSource& source : prediction.error_sources)
     errors[source.name] = {std::log(source.low.step_time / source.best.step_time),
                            std::log(source.high.step_time / source.best.step_time)};
-  return json.dump();
+  return json_text(json);
 }
 
 std::string predict_layout_if(const Document& document, const WhatIf& machine) {

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/number.hpp"
+#include "config/json_text.hpp"
 #include "planner/common_errors.hpp"
 #include "planner/plan_answer.hpp"
 #include "planner/plan_view.hpp"
@@ -252,7 +253,7 @@ std::string plan_json(const PlanResult& result) {
   json["warnings"] = Ordered::array();
   if (std::string warning = batches_warning(result); !warning.empty())
     json["warnings"].push_back(std::move(warning));
-  return json.dump(2) + "\n";
+  return json_text(json, 2) + "\n";
 }
 
 }  // namespace rehearse::inline planner

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/stop_signal.hpp"
+#include "config/json_text.hpp"
 #include "planner/common_errors.hpp"
 #include "planner/layout_simulator.hpp"
 #include "planner/what_if.hpp"
@@ -58,11 +59,11 @@ std::vector<Bound> bounds_of(const Study& study, const PlanSimulator& simulator,
     for (std::size_t i = child * kPointsPerChild; i < end; ++i) {
       list.push_back(to_json(simulator.bound(*scenario_at(study, study.points[i]))));
     }
-    return list.dump();
+    return json_text(list);
   };
   const auto ended = [&](std::size_t child, const ChildEnd& end) {
     if (end.code != ExitCode::success) throw Error(end.code, end.text);
-    for (std::size_t at = child * kPointsPerChild; const Json& one : Json::parse(end.text)) {
+    for (std::size_t at = child * kPointsPerChild; const Json& one : parsed_json(end.text)) {
       bounds[at++] = bound_from(one);
       ++done.done;
     }
@@ -98,7 +99,7 @@ Simulated simulated_from(const ResultStore& store, const std::string& key) {
   if (!outcome) return {.figures = {}, .error = "it was not simulated"};
   if (outcome->code != ExitCode::success) return {.figures = {}, .error = outcome->text};
   try {
-    const Json report = Json::parse(outcome->text);
+    const Json report = parsed_json(outcome->text);
     return {.figures = figures_of(report),
             .error = "",
             .too_large = report.contains("too_large"),
@@ -202,7 +203,7 @@ void add_grounds(const ResultStore& store, PlanResult& result) {
   if (!result.choice) return;
   const auto outcome = store.find(result.prepared.study.points[*result.choice].key);
   if (!outcome || outcome->code != ExitCode::success) return;
-  const Json report = Json::parse(outcome->text);
+  const Json report = parsed_json(outcome->text);
   result.outside_calibration = report.value("outside_calibration", std::vector<std::string>());
   result.assumptions = report.value("assumptions", std::vector<std::string>());
 }

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "config/json_text.hpp"
+
 namespace rehearse::inline prediction {
 namespace {
 
@@ -71,7 +73,7 @@ std::string to_json(const PredictedCollective& table) {
                     {"answered_by", to_string(row.cost.basis)},
                     {"outside", row.cost.outside}});
   }
-  return document.dump(2) + "\n";
+  return json_text(document, 2) + "\n";
 }
 
 }  // namespace rehearse::inline prediction

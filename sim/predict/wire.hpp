@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/child_pool.hpp"
+#include "config/json_text.hpp"
 #include "report/json_forms.hpp"
 
 namespace rehearse::inline prediction {
@@ -14,11 +15,11 @@ namespace rehearse::inline prediction {
 
 template <class Result>
 std::string sent(const Result& result) {
-  return to_json_value(result).dump();
+  return json_text(to_json_value(result));
 }
 template <class Result>
 Result received(const std::string& text) {
-  const OrderedJson document = OrderedJson::parse(text);
+  const OrderedJson document = parsed_ordered_json(text);
   const std::string from = "a child process";
   return from_json_value<Result>(JsonPlace(document, from));
 }

@@ -7,6 +7,7 @@
 #include <set>
 #include <tuple>
 
+#include "config/json_text.hpp"
 #include "report/memory_timeline.hpp"
 #include "report/views.hpp"
 
@@ -20,7 +21,7 @@ std::int64_t nanoseconds(Seconds time) { return std::llround(time.value() * 1e9)
 /// The format's microseconds: "12.345".
 std::string microseconds(std::int64_t ns) { return fmt::format("{}.{:03}", ns / 1000, ns % 1000); }
 
-std::string quoted(const std::string& text) { return nlohmann::json(text).dump(); }
+std::string quoted(const std::string& text) { return json_text(nlohmann::json(text)); }
 
 const char* phase_name(Phase phase) {
   switch (phase) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "config/json_text.hpp"
 #include "report/answer.hpp"
 #include "report/comparison.hpp"
 #include "report/cost_views.hpp"
@@ -229,7 +230,7 @@ std::string to_json(const Comparison& comparison) {
                   {"step", parts_json(comparison.step, "s")},
                   {"collectives", parts_json(comparison.collectives, "s")},
                   {"memory", parts_json(comparison.memory, "bytes")}};
-  return json.dump(2) + "\n";
+  return json_text(json, 2) + "\n";
 }
 
 std::string to_csv(const Comparison& comparison) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <set>
 
+#include "config/json_text.hpp"
 #include "report/csv_table.hpp"
 #include "report/json_view.hpp"
 #include "report/prediction_interval.hpp"
@@ -25,7 +26,7 @@ std::string members_of(const Json& item) {
 std::string text_of(const Json& value) {
   if (value.is_null()) return "";
   if (value.is_object()) return members_of(value);
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  return value.is_string() ? value.get<std::string>() : json_text(value);
 }
 
 /// "first; second"
@@ -39,7 +40,7 @@ std::string joined(const Json& list) {
 std::string histogram_text(const Json& histogram) {
   std::string text;
   for (const auto& [staleness, updates] : histogram.items()) {
-    text += (text.empty() ? "" : "; ") + staleness + ": " + updates.dump();
+    text += (text.empty() ? "" : "; ") + staleness + ": " + json_text(updates);
   }
   return text;
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "config/json_text.hpp"
 #include "report/table.hpp"
 
 namespace rehearse::inline report {
@@ -308,7 +309,7 @@ std::string to_json(const ForecastReport& report) {
     json["strategies"].push_back(json_view(told));
   const std::optional<std::size_t> best = best_of(report.strategies);
   json["best"] = report.compared && best ? Json(report.strategies[*best].name) : Json();
-  return json.dump(2) + "\n";
+  return json_text(json, 2) + "\n";
 }
 
 std::string to_csv(const ForecastReport& report) {

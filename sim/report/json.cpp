@@ -1,4 +1,5 @@
 #include "config/json_listed.hpp"
+#include "config/json_text.hpp"
 #include "report/json_view.hpp"
 #include "report/report_fields.hpp"
 #include "report/views.hpp"
@@ -28,7 +29,7 @@ OrderedJson report_schema() {
   return whole;
 }
 
-std::string to_json(const Report& report) { return json_view(report).dump(2) + "\n"; }
+std::string to_json(const Report& report) { return json_text(json_view(report), 2) + "\n"; }
 
 Report report_from_json(const std::string& text, const std::string& file) {
   const OrderedJson document = parse_json(text, file);

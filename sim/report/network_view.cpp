@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "config/json_text.hpp"
 #include "model/memory_tape.hpp"
 #include "report/table.hpp"
 
@@ -114,7 +115,7 @@ std::string to_json(const NamedNetwork& network, Precision precision) {
                              {"saved_bytes", saved[i]}});
   }
   json["assumptions"] = network.assumptions;
-  return json.dump(2) + "\n";
+  return json_text(json, 2) + "\n";
 }
 
 }  // namespace rehearse::inline report

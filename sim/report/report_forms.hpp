@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "config/json_record.hpp"
+#include "config/json_text.hpp"
 #include "report/report.hpp"
 
 /// Forms of single values, and entries of more than one member, of which report_fields.hpp is made.
@@ -57,7 +58,7 @@ struct HistogramForm {
       const char* const last = key.data() + key.size();
       if (const auto read = std::from_chars(key.data(), last, staleness);
           read.ptr != last || read.ec != std::errc())
-        updates.fail("a staleness as the key", nlohmann::json(key).dump());
+        updates.fail("a staleness as the key", json_text(nlohmann::json(key)));
       all[staleness] = updates.whole<std::uint64_t>();
     }
     return all;

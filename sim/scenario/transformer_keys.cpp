@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "config/fields.hpp"
 #include "config/mistakes.hpp"
 
 namespace rehearse::inline scenario {
@@ -143,42 +144,46 @@ Experts read_experts(const Value& value, const TransformerShape& t) {
   return experts;
 }
 
-/// Of the dimensions that a map gives, in Hugging Face's words.
-struct Dimensions {
-  Map map;
-  void read(const char* key, std::int64_t& into, std::int64_t low = 1) {
-    if (const auto given = map.optional(key)) into = given->as_integer(low, kMostWidth);
-  }
-};
+// In Hugging Face's words.
 
-LinearAttention read_linear(const Value& value) {
-  Dimensions given{value.as_map()};
-  LinearAttention linear;
-  given.read("linear_num_key_heads", linear.key_heads);
-  given.read("linear_key_head_dim", linear.key_width);
-  given.read("linear_num_value_heads", linear.value_heads);
-  given.read("linear_value_head_dim", linear.value_width);
-  given.read("linear_conv_kernel_dim", linear.kernel);
-  given.map.finish();
-  return linear;
+Form<std::int64_t> dimension(std::int64_t low = 1) { return form::integer(low, kMostWidth); }
+
+Fields<LinearAttention> linear_fields() {
+  using L = LinearAttention;
+  return {implied("linear_num_key_heads", &L::key_heads, dimension(), "Heads of queries and keys."),
+          implied("linear_key_head_dim", &L::key_width, dimension(), "Channels of one."),
+          implied("linear_num_value_heads", &L::value_heads, dimension(), "Heads of values."),
+          implied("linear_value_head_dim", &L::value_width, dimension(), "Channels of one."),
+          implied("linear_conv_kernel_dim", &L::kernel, dimension(),
+                  "Tokens that the convolution sees.")};
 }
 
-StateSpace read_mamba(const Value& value) {
-  Dimensions given{value.as_map()};
-  StateSpace mamba;
-  given.read("heads", mamba.heads);
-  given.read("head_dim", mamba.head_width);
-  given.read("state_size", mamba.state);
-  given.read("groups", mamba.groups);
-  given.read("conv_kernel", mamba.kernel);
-  given.read("chunk_size", mamba.chunk);
-  given.map.finish();
-  return mamba;
+Fields<StateSpace> mamba_fields() {
+  using S = StateSpace;
+  return {
+      implied("heads", &S::heads, dimension(), "Heads."),
+      implied("head_dim", &S::head_width, dimension(), "Channels of one."),
+      implied("state_size", &S::state, dimension(), "Numbers that a channel keeps."),
+      implied("groups", &S::groups, dimension(),
+              "Heads of a group share what enters and leaves states."),
+      implied("conv_kernel", &S::kernel, dimension(), "Tokens that the convolution sees."),
+      implied("chunk_size", &S::chunk, dimension(), "Tokens between states that kernels write.")};
+}
+
+Fields<LatentAttention> latent_fields() {
+  using L = LatentAttention;
+  return {implied("q_lora_rank", &L::query_rank, dimension(0), "Rank of queries; 0: full."),
+          implied("kv_lora_rank", &L::key_rank, dimension(), "Rank of keys and values."),
+          implied("qk_nope_head_dim", &L::plain_width, dimension(),
+                  "Channels of a head that are not rotated."),
+          implied("qk_rope_head_dim", &L::rotated_width, dimension(),
+                  "Channels of a head that are rotated."),
+          implied("v_head_dim", &L::value_width, dimension(), "Channels of a head's values.")};
 }
 
 /// What mixes tokens in which block: `layer_types`, or a letter for each block of one part.
 void read_parts(Map& map, TransformerShape& t) {
-  if (const auto mamba = map.optional("mamba")) t.state_space = read_mamba(*mamba);
+  if (const auto mamba = map.optional("mamba")) t.state_space = read_fields(*mamba, mamba_fields());
   const std::optional<Value> types = map.optional("layer_types");
   if (const auto pattern = map.optional("hybrid_override_pattern")) {
     if (types)
@@ -206,18 +211,8 @@ void read_attention(const Value& value, TransformerShape& t) {
   Map map = value.as_map();
   if (const auto window = map.optional("sliding")) t.window = window->as_integer(1, kMostWidth);
   if (const auto full = map.optional("full_every")) t.full_every = full->as_integer(1, kMostLayers);
-  if (const auto mla = map.optional("mla")) {
-    Dimensions given{mla->as_map()};
-    LatentAttention latent;
-    given.read("q_lora_rank", latent.query_rank, 0);
-    given.read("kv_lora_rank", latent.key_rank);
-    given.read("qk_nope_head_dim", latent.plain_width);
-    given.read("qk_rope_head_dim", latent.rotated_width);
-    given.read("v_head_dim", latent.value_width);
-    given.map.finish();
-    t.latent = latent;
-  }
-  if (const auto linear = map.optional("linear")) t.linear = read_linear(*linear);
+  if (const auto mla = map.optional("mla")) t.latent = read_fields(*mla, latent_fields());
+  if (const auto linear = map.optional("linear")) t.linear = read_fields(*linear, linear_fields());
   if (const auto gate = map.optional("output_gate")) t.attention_gate = gate->as_bool();
   if (t.attention_gate && t.latent)
     map.at_key("output_gate").fail("it is not known how latent attention is gated", "leave it out");
@@ -240,6 +235,10 @@ void refuse_contradiction(const Value& where, const TransformerShape& t) {
 }
 
 }  // namespace
+
+std::vector<Key> linear_attention_keys() { return keys_of(linear_fields(), "attention.linear."); }
+std::vector<Key> latent_attention_keys() { return keys_of(latent_fields(), "attention.mla."); }
+std::vector<Key> mamba_keys() { return keys_of(mamba_fields(), "mamba."); }
 
 TransformerShape read_transformer(const Value& value) {
   Map map = value.as_map();

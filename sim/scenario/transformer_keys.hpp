@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "config/document.hpp"
+#include "config/key.hpp"
 #include "model/transformer.hpp"
 
 namespace rehearse::inline scenario {
@@ -15,5 +16,10 @@ TransformerShape read_transformer(const Value& value);
 /// The same keys beside `use` or `hf`, each of which changes one dimension. True if one is there;
 /// the shape's name then tells them ("llama_7b, layers 40").
 bool vary_transformer(Map& map, TransformerShape& transformer);
+
+// What the reference says below `attention.linear`, `attention.mla` and `mamba`.
+std::vector<Key> linear_attention_keys();
+std::vector<Key> latent_attention_keys();
+std::vector<Key> mamba_keys();
 
 }  // namespace rehearse::inline scenario

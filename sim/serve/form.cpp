@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/quoting.hpp"
+#include "config/json_text.hpp"
 #include "scenario/names.hpp"
 
 namespace rehearse::inline serve {
@@ -48,7 +49,7 @@ Json listed(const std::string& kind) {
 /// Reads fields one by one, and knows at the end which nobody asked for.
 class Fields {
  public:
-  explicit Fields(const std::string& text) : json_(Json::parse(text, nullptr, false)) {
+  explicit Fields(const std::string& text) : json_(tried_json(text)) {
     if (!json_.is_object()) fail("form", "no JSON object");
   }
 

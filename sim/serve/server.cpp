@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "config/json_text.hpp"
 #include "html/page_template.hpp"
 #include "serve/form.hpp"
 #include "serve/program_run.hpp"
@@ -133,7 +134,7 @@ class PageServer {
       response.set_content(page.data(), page.size(), "text/html; charset=utf-8");
     });
     server_.Get(root + "choices", [](const httplib::Request&, httplib::Response& response) {
-      response.set_content(choices().dump(), "application/json");
+      response.set_content(json_text(choices()), "application/json");
     });
     server_.Post(root + "answer", [this](const httplib::Request& request,
                                          httplib::Response& response) {
@@ -162,8 +163,7 @@ class PageServer {
       response.status = 400;
       json = {{"error", wrong.what()}};
     }
-    response.set_content(json.dump(-1, ' ', false, Json::error_handler_t::replace),
-                         "application/json");
+    response.set_content(json_text_of_any(json), "application/json");
   }
 
   ProgramRun simulated(const std::vector<std::string>& words, const std::string& scenario) {
@@ -178,7 +178,7 @@ class PageServer {
 
   Json answer(const std::string& scenario) {
     const ProgramRun run = simulated({"run", "-", "--quiet", "--format", "json"}, scenario);
-    const Json report = Json::parse(run.output, nullptr, false);
+    const Json report = tried_json(run.output);
     if (run.timed_out || run.status != 0 || report.is_discarded()) return failure(run);
     return {{"report", report}};
   }

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/quantity.hpp"
+#include "config/json_text.hpp"
 #include "report/digits.hpp"
 
 namespace rehearse::inline study {
@@ -64,7 +65,7 @@ Overview overview_of(const ResultStore& store) {
   for (const StudyPoint& point : store.points()) {
     const auto outcome = store.find(point.key);
     if (outcome && outcome->code == ExitCode::success) {
-      const Json report = Json::parse(outcome->text, nullptr, false);
+      const Json report = tried_json(outcome->text);
       if (const auto entry = entry_of(all.points, point, report)) all.entries.push_back(*entry);
     }
     ++all.points;

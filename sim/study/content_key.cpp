@@ -8,6 +8,7 @@
 
 #include "base/data_folder.hpp"
 #include "cluster/cluster.hpp"
+#include "config/json_text.hpp"
 #include "config/whole_file.hpp"
 
 namespace rehearse::inline study {
@@ -39,7 +40,7 @@ std::string name_in_key(const std::filesystem::path& file) {
 
 }  // namespace
 
-std::string canonical_text(const Value& value) { return canonical(value).dump(); }
+std::string canonical_text(const Value& value) { return json_text(canonical(value)); }
 
 std::string content_key(const std::string& program, const Document& scenario,
                         const std::vector<FilesRead::File>& files) {
@@ -50,7 +51,7 @@ std::string content_key(const std::string& program, const Document& scenario,
     Json one = {name_in_key(file.name), content_key(file.text)};
     if (std::ranges::find(read, one) == read.end()) read.push_back(std::move(one));
   }
-  return content_key(Json({program, text, read}).dump());
+  return content_key(json_text(Json({program, text, read})));
 }
 
 std::string content_key(const std::string& text) {

@@ -11,6 +11,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "config/json_text.hpp"
+
 namespace rehearse::inline study {
 namespace {
 
@@ -147,7 +149,7 @@ Outcome outcome_at(SQLite::Statement& query, int column) {
 std::vector<std::string> texts_of(const std::filesystem::path& file, const std::string& what,
                                   const std::string& json) {
   try {
-    return Json::parse(json).get<std::vector<std::string>>();
+    return parsed_json(json).get<std::vector<std::string>>();
   } catch (const Json::exception& error) {
     fail_as_damaged(file, what, error.what());
   }
@@ -216,7 +218,7 @@ void ResultStore::describe(const StudyIdentity& identity, const std::vector<Stud
                                                        {"study", identity.study},
                                                        {"description", identity.description},
                                                        {"scenario", identity.scenario},
-                                                       {"axes", Json(identity.axes).dump()}};
+                                                       {"axes", json_text(Json(identity.axes))}};
     for (const auto& [name, value] : values) {
       meta.reset();
       meta.bind(1, name);
@@ -227,7 +229,7 @@ void ResultStore::describe(const StudyIdentity& identity, const std::vector<Stud
     for (std::size_t i = 0; i < points.size(); ++i) {
       row.reset();
       row.bind(1, static_cast<std::int64_t>(i + 1));
-      row.bind(2, Json(points[i].labels).dump());
+      row.bind(2, json_text(Json(points[i].labels)));
       row.bind(3, points[i].key);
       row.exec();
     }

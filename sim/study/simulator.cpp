@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "config/json_text.hpp"
 #include "engine/engine.hpp"
 #include "predict/measured_job.hpp"
 #include "predict/predict.hpp"
@@ -14,9 +15,9 @@ namespace {
 /// A scenario's report without what belongs to its file: the same content, the same text.
 std::string report_of(const Document& scenario, const Options& options) {
   const Prediction prediction = predict(read_question(scenario), options);
-  auto report = nlohmann::ordered_json::parse(to_json(prediction.report));
+  auto report = parsed_ordered_json(to_json(prediction.report));
   for (const char* key : {"schema", "scenario", "description"}) report.erase(key);
-  return report.dump();
+  return json_text(report);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "base/printable.hpp"
 #include "base/stop_signal.hpp"
+#include "config/json_text.hpp"
 #include "config/output_files.hpp"
 #include "config/whole_file.hpp"
 #include "html/html.hpp"
@@ -86,7 +87,7 @@ std::optional<Error> wrong_fits(const ResultStore& store, const std::string& con
     ++number;
     const auto outcome = store.find(point.key);
     if (!outcome || outcome->code != ExitCode::success) continue;
-    const auto fit = memory_fit(nlohmann::json::parse(outcome->text)).value_or(MemoryFit{});
+    const auto fit = memory_fit(parsed_json(outcome->text)).value_or(MemoryFit{});
     if (!meets(fit.verdict, condition)) numbers.push_back(number);
   }
   if (numbers.empty()) return std::nullopt;

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/quantity.hpp"
+#include "config/json_text.hpp"
 #include "report/cost_views.hpp"
 #include "report/memory_verdict.hpp"
 #include "report/table.hpp"
@@ -103,7 +104,7 @@ std::vector<std::size_t> points_shown(const ResultStore& store, const Conclusion
     const bool named = told.fastest == i || told.cheapest == i || told.knee == i;
     double rate = -1;
     if (outcome && outcome->code == ExitCode::success) {
-      const Json report = Json::parse(outcome->text);
+      const Json report = parsed_json(outcome->text);
       const auto fit = memory_fit(report);
       if (!fit || fit->verdict != MemoryVerdict::does_not_fit) rate = report.at("samples_per_s");
     }
@@ -124,7 +125,7 @@ TableRow line_of(std::size_t point, const std::vector<std::string>& labels,
   } else if (outcome->code != ExitCode::success) {
     line.running_on = "failed: " + first_line(outcome->text);
   } else {
-    const Json report = Json::parse(outcome->text);
+    const Json report = parsed_json(outcome->text);
     for (const Column& column : kColumns) line.cells.push_back(column.text(report));
     line.cells.push_back(mark_of(point, told, report));
   }
@@ -154,7 +155,7 @@ std::string study_table(const ResultStore& store, bool color, Detail detail) {
   const auto is_doubtful = [&](std::size_t i) {
     const auto outcome = store.find(points[i].key);
     return outcome && outcome->code == ExitCode::success &&
-           !Json::parse(outcome->text).at("outside_calibration").empty();
+           !parsed_json(outcome->text).at("outside_calibration").empty();
   };
   Page page(kWidth, color);
   for (const std::string& sentence : told.words)

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "config/json_text.hpp"
 #include "report/csv_table.hpp"
 #include "report/page.hpp"
 #include "study/conclusion.hpp"
@@ -25,7 +26,7 @@ CsvRow row_of(std::size_t number, const StudyIdentity& study, const StudyPoint& 
   row.emplace_back("scenario", study.scenario);
   row.emplace_back("description", study.description);
   if (outcome.code == ExitCode::success) {
-    append(row, csv_row(Ordered::parse(outcome.text)));
+    append(row, csv_row(parsed_ordered_json(outcome.text)));
   } else {
     row.emplace_back("error", first_line(outcome.text));
   }
@@ -95,7 +96,7 @@ std::string study_json(const ResultStore& store) {
     if (const auto outcome = store.find(point.key)) {
       one["exit_code"] = static_cast<int>(outcome->code);
       if (outcome->code == ExitCode::success) {
-        one["report"] = Ordered::parse(outcome->text);
+        one["report"] = parsed_ordered_json(outcome->text);
       } else {
         one["error"] = outcome->text;
       }
@@ -118,7 +119,7 @@ std::string study_json(const ResultStore& store) {
                         {"program", study.program},
                         {"axes", study.axes},
                         {"points", points}};
-  return json.dump(2) + "\n";
+  return json_text(json, 2) + "\n";
 }
 
 }  // namespace rehearse::inline study

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/child_pool.hpp"
+#include "config/json_text.hpp"
 #include "report/memory_verdict.hpp"
 #include "validation/facets.hpp"
 #include "validation/foretold.hpp"
@@ -159,7 +160,7 @@ std::optional<bool> ComparedMetric::inside() const {
 }
 
 ComparedCase compare(const ValidationCase& one, const std::string& report_text) {
-  const Json report = Json::parse(report_text);
+  const Json report = parsed_json(report_text);
   ComparedCase result;
   result.strategy = report.at("strategy");
   result.facets = facets_of(report);

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "config/json_text.hpp"
 #include "report/table.hpp"
 #include "validation/cells.hpp"
 #include "validation/scoreboard_json.hpp"
@@ -283,7 +284,7 @@ std::string to_json(const Validation& validation) {
                     {"coverage", coverage_object(summary.coverage)},
                     {"scoreboard", scoreboard_object(scoreboard_of(validation))},
                     {"failed", summary.failed}};
-  return all.dump(2) + "\n";
+  return json_text(all, 2) + "\n";
 }
 
 }  // namespace rehearse::inline validation

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "config/json_text.hpp"
 #include "convergence/forecast.hpp"
 #include "convergence/observation.hpp"
 
@@ -61,7 +62,7 @@ std::vector<Foretold> foretold(const LearnedRun& run, const std::string& report)
                    .accuracy = replay.curve.points.back().test_accuracy});
   }
   if (!run.model) return all;
-  const Json accuracy = Json::parse(report).value("accuracy", Json());
+  const Json accuracy = parsed_json(report).value("accuracy", Json());
   if (!accuracy.is_object()) throw InputError("error: the report has no accuracy");
   all.push_back(forecast_of(run, accuracy));
   return all;

@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/percentile.hpp"
+#include "config/json_text.hpp"
 #include "config/record_set.hpp"
 #include "config/whole_file.hpp"
 
@@ -22,7 +23,7 @@ const char* const kMeasureAgain = "measure it again with rehearse-calibrate step
 
 Json parse_report(const std::string& text, const std::string& file, const Value& name) {
   try {
-    Json report = Json::parse(text);
+    Json report = parsed_json(text);
     return report;
   } catch (const Json::exception&) {
     name.fail(fmt::format("{} is not a whole JSON file", file), kMeasureAgain);
@@ -100,7 +101,7 @@ RecordedRun read_recorded(const Value& name) {
   const std::filesystem::path file = (name.folder() / name.as_string()).lexically_normal();
   const std::string shown = file.string();
   const Json report = parse_report(read_text(file, name), shown, name);
-  const std::string schema = report.is_object() ? report.value("schema", Json()).dump() : "";
+  const std::string schema = report.is_object() ? json_text(report.value("schema", Json())) : "";
   if (schema != fmt::format("\"{}\"", kSchema)) {
     name.fail(fmt::format("{} is no report of real steps: expected the schema {}", shown, kSchema),
               kMeasureAgain);

@@ -147,6 +147,15 @@ Field<Record> silent(const char* name, Member Record::*member, const Form<T>& fo
           }};
 }
 
+/// The same, whose default the reference says in parentheses.
+template <class Record, class Member, class T>
+Field<Record> implied(const char* name, Member Record::*member, const Form<T>& form,
+                      const char* meaning) {
+  Field<Record> one = silent(name, member, form, meaning);
+  one.keys.front().fallback = "(" + form.say(static_cast<T>(Record{}.*member)) + ")";
+  return one;
+}
+
 template <class Record, class Member, class T>
 Field<Record> field(const char* name, Member Record::*member, const Form<T>& form,
                     const char* meaning, const char* source = "") {

@@ -54,7 +54,8 @@ OrderedJson list_schema(OrderedJson items) {
 
 OrderedJson pair_schema(OrderedJson items) {
   OrderedJson schema = list_schema(std::move(items));
-  schema["minItems"] = schema["maxItems"] = 2;
+  schema["minItems"] = 2;
+  schema["maxItems"] = 2;
   return schema;
 }
 

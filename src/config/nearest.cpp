@@ -3,10 +3,13 @@
 #include <boost/algorithm/string/classification.hpp>
 #include <boost/algorithm/string/split.hpp>
 #include <optional>
-#include <string_view>
+#include <unordered_map>
 
+#include "base/data_folder.hpp"
+#include "base/error.hpp"
 #include "config/document.hpp"
-#include "config/synonyms.hpp"
+#include "config/document_node.hpp"
+#include "config/whole_file.hpp"
 
 namespace rehearse::inline config {
 
@@ -45,17 +48,36 @@ constexpr std::size_t kBegin = 4, kPart = 6, kCase = 2;
 // Of equals, the one with the same letters: "gpsu" is "gpus" rather than "gpu".
 constexpr std::size_t kOther = 1;
 
+using Synonyms = std::unordered_map<std::string, std::vector<std::string>>;
+
+/// platforms/synonyms.yaml: what words of others mean here. Without the file nothing is known.
+Synonyms read_synonyms() {
+  Synonyms all;
+  try {
+    const std::filesystem::path file = platforms_path("synonyms.yaml");
+    const auto tree =
+        parse_tree(make_text_source(read_whole_file(file), file.string(), file.parent_path()));
+    if (!tree) return all;
+    for (const DocumentEntry& entry : tree->entries) {
+      std::vector<std::string>& meanings = all[entry.key.text];
+      for (const DocumentNode& one : entry.value.items) meanings.push_back(one.text);
+      if (meanings.empty()) meanings.push_back(entry.value.text);
+    }
+  } catch (const MissingError&) {
+  }
+  return all;
+}
+
 /// What a word is elsewhere for one of the candidates; nothing for a word without synonyms, empty
 /// where the candidates have none of them.
 std::optional<std::string> meant_by(const std::string& lower,
                                     const std::vector<std::string>& candidates) {
-  std::optional<std::string> meant;
-  for (const Synonym& one : kSynonyms) {
-    if (one.word != lower) continue;
-    if (std::ranges::find(candidates, one.meant) != candidates.end()) return std::string(one.meant);
-    meant = "";
-  }
-  return meant;
+  static const Synonyms all = read_synonyms();
+  const auto known = all.find(lower);
+  if (known == all.end()) return std::nullopt;
+  for (const std::string& one : known->second)
+    if (std::ranges::find(candidates, one) != candidates.end()) return one;
+  return "";
 }
 
 bool is_swapped(std::string a, std::string b) {

@@ -8,6 +8,7 @@
 
 #include "base/number.hpp"
 #include "config/fields.hpp"
+#include "config/json_text.hpp"
 #include "config/mistakes.hpp"
 #include "convergence/curve_keys.hpp"
 #include "convergence/staleness_bound.hpp"
@@ -246,11 +247,11 @@ std::string to_json(const Curve& curve) {
                      {"diverged", curve.diverged}};
   std::string text = "{\n";
   for (const auto& [key, value] : head.items())
-    text += fmt::format("  \"{}\": {},\n", key, value.dump());
+    text += fmt::format("  \"{}\": {},\n", key, json_text(value));
   text += "  \"points\": [";
   for (const CurvePoint& point : curve.points) {
     text += fmt::format("{}\n    {}", &point == curve.points.data() ? "" : ",",
-                        point_object(point).dump());
+                        json_text(point_object(point)));
   }
   return text + "\n  ]\n}\n";
 }

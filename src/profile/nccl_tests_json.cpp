@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "config/foreign_file.hpp"
+#include "config/json_text.hpp"
 #include "profile/nccl_devices.hpp"
 
 namespace rehearse::inline profile {
@@ -54,7 +55,7 @@ class JsonReader {
  private:
   Json parse(const std::string& text) const {
     try {
-      Json root = Json::parse(text);
+      Json root = parsed_json(text);
       return root;
     } catch (const Json::parse_error& error) {
       const auto end =
@@ -85,7 +86,7 @@ class JsonReader {
   }
 
   double number(const Json& value, const std::string& path) const {
-    if (!value.is_number()) fail(path, fmt::format("expected a number; got {}", value.dump()));
+    if (!value.is_number()) fail(path, fmt::format("expected a number; got {}", json_text(value)));
     return value.get<double>();
   }
 
@@ -97,7 +98,7 @@ class JsonReader {
   }
 
   std::string text(const Json& value, const std::string& path) const {
-    if (!value.is_string()) fail(path, fmt::format("expected a text; got {}", value.dump()));
+    if (!value.is_string()) fail(path, fmt::format("expected a text; got {}", json_text(value)));
     return value.get<std::string>();
   }
 
@@ -116,9 +117,9 @@ class JsonReader {
       device.group = whole(field("group"), path + ".group");
       device.pid = whole(field("pid"), path + ".pid");
       device.host = text(field("hostname"), path + ".hostname");
-      device.device = field("device").dump();
+      device.device = json_text(field("device"));
       if (const auto bus = listed[i].find("device_hex"); bus != listed[i].end())
-        device.device += bus->dump();
+        device.device += json_text(*bus);
       device.model = text(field("device_info"), path + ".device_info");
       if (!devices.add(device)) fail(path, fmt::format("rank {} is listed twice", device.rank));
     }

@@ -12,6 +12,7 @@
 
 #include "base/error.hpp"
 #include "base/number.hpp"
+#include "config/json_text.hpp"
 
 namespace rehearse::inline profile {
 namespace {
@@ -29,7 +30,7 @@ std::string lower_trimmed(const std::string& text) {
 }
 
 std::vector<Record> json_records(const std::string& text, const std::string& file) {
-  const nlohmann::json root = nlohmann::json::parse(text, nullptr, false);
+  const nlohmann::json root = tried_json(text);
   if (!root.is_array())
     throw InputError(fmt::format("{}: error: not a whole JSON list of rccl-tests", file));
   std::vector<Record> records;
@@ -37,7 +38,8 @@ std::vector<Record> json_records(const std::string& text, const std::string& fil
     Record record;
     if (one.is_object()) {
       for (const auto& [key, value] : one.items())
-        record[lower_trimmed(key)] = value.is_string() ? value.get<std::string>() : value.dump();
+        record[lower_trimmed(key)] =
+            value.is_string() ? value.get<std::string>() : json_text(value);
     }
     records.push_back(std::move(record));
   }
