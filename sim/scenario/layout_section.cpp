@@ -268,7 +268,6 @@ void apply_main_gradients(const Framework& framework, Scenario& scenario) {
   if (ddp == nullptr) return;
   const bool wide = main_gradient_element(*ddp, scenario.precision) == Bytes(4);
   scenario.optimizer.wide_gradients = wide && has_master_weights(scenario.precision);
-  if (!scenario.strategy.layout && !scenario.optimizer.wide_gradients) return;
   scenario.assumptions.push_back(fmt::format("gradients: added up and exchanged in {}, as {} does",
                                              wide ? "fp32" : "16 bits", framework.title()));
 }
@@ -300,7 +299,7 @@ std::optional<double> fullest_by_nature(const Scenario& scenario, const Layout& 
 
 void apply_layout(const Value& strategy, const Framework& framework, Scenario& scenario) {
   const auto& layout = scenario.strategy.layout;
-  if (!layout) return apply_main_gradients(framework, scenario);
+  if (!layout) return;
   const Map map = strategy.as_map();
   const Cluster cluster = cluster_of_replica(scenario.strategy, scenario.cluster);
   check_mesh(map, *layout, cluster);
