@@ -30,7 +30,7 @@ class PlainHelp : public CLI::Formatter {
   }
 };
 
-/// Of --help and --version.
+/// Answers --help and --version.
 ExitCode tell_help(const CLI::App& app, const CLI::ParseError& asked) {
   std::ostringstream out;
   app.exit(asked, out, out);

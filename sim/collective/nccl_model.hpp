@@ -25,8 +25,8 @@ struct NcclMachine {
   /// passes on.
   BytesPerSecond inside{0};
   Seconds inside_latency{0};  ///< of an edge inside a node
-  /// Of a GPU's peers inside its node those without a link to it. What goes to them passes the
-  /// host's memory, at a GPU's share of what that lets through.
+  /// So many peers of a GPU inside its node have no link to it. Bytes for them pass the host's
+  /// memory, at a GPU's share of its rate.
   int unlinked = 0;
   BytesPerSecond through_host{0};
   int nics = 0;                ///< of a node that its ranks own

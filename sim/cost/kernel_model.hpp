@@ -44,9 +44,9 @@ class KernelModel {
 
   /// `added_gradient`: of a weight, which its product adds to what is kept in fp32.
   enum class Role { forward, input_gradient, weight_gradient, added_gradient };
-  /// What a product's operands are: as wide as the precision's activations, or of 8 bits that make
-  /// 16. Sums of the latter stand in the tensor cores' few bits (`narrow`), or are added in fp32 on
-  /// the way (`exact_narrow`).
+  /// A product's operands are as wide as the precision's activations, or have 8 bits and make 16.
+  /// The latter's sums stand in the tensor cores' few bits (`narrow`), or are added in fp32 on the
+  /// way (`exact_narrow`).
   enum class Operands { wide, narrow, exact_narrow };
   /// Under lasting load. Needs knows_products.
   Seconds product(const ProductSize& size, Role role, Operands operands = Operands::wide) const;

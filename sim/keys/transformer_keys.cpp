@@ -55,7 +55,7 @@ std::vector<Key> joined(std::initializer_list<std::vector<Key>> parts) {
   return all;
 }
 
-/// Those of a transformer by its dimensions alone.
+/// These keys belong to a transformer by its dimensions alone.
 std::vector<Key> mixer_keys() {
   return joined({
       {{"attention", "full or map", "(full)", "Which tokens a token sees."},

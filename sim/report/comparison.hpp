@@ -22,7 +22,7 @@ struct Compared {
 struct InputDifference {
   std::string key, first, second;
 };
-/// What a figure is a number of, which says how people read it.
+/// The unit of a figure says how people read it.
 enum class FigureUnit { number, seconds, bytes, rate, share, usd };
 
 /// A figure of `rehearse.report/1` by its key.

@@ -17,7 +17,7 @@ TransformerShape read_transformer(const Value& value);
 /// the shape's name then tells them ("llama_7b, layers 40").
 bool vary_transformer(Map& map, TransformerShape& transformer);
 
-// What the reference says below `attention.linear`, `attention.mla` and `mamba`.
+// The reference lists these below `attention.linear`, `attention.mla` and `mamba`.
 std::vector<Key> linear_attention_keys();
 std::vector<Key> latent_attention_keys();
 std::vector<Key> mamba_keys();

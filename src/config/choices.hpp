@@ -15,7 +15,7 @@ struct Choice {
 };
 
 /// The options of an enumeration by the names that files use, in the order of messages.
-/// Those with a name are constexpr: clusters are read before main() too.
+/// Named lists are constexpr: clusters are read before main() too.
 template <class Enum>
 using Choices = std::initializer_list<Choice<Enum>>;
 

@@ -2,7 +2,7 @@
 
 #include "config/json_record.hpp"
 
-/// What the source of a list includes that is ListedElsewhere to all others; it ends with
+/// Include this where a list is that is ListedElsewhere to all other sources; end that source with
 /// `template struct rehearse::ListedElsewhere<rehearse::Record>;`.
 namespace rehearse::inline config {
 

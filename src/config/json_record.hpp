@@ -62,7 +62,7 @@ struct JsonKeys {
 };
 /// The schema of a value of that type: "string".
 OrderedJson typed_schema(const char* type);
-/// Those of a list, of two values, and of an object of any keys.
+/// The schemas of a list, of two values, and of an object of any keys.
 OrderedJson list_schema(OrderedJson items);
 OrderedJson pair_schema(OrderedJson items);
 OrderedJson map_schema(OrderedJson values);

@@ -6,35 +6,41 @@ holds the two to each other. Times are in us, sizes in bytes, rates in GB/s.
 
   fit.py score       errors by band of the shipped constants, of alpha-beta, of links alone
   fit.py left-out    each curve between nodes predicted by a fit of the others; writes left_out.csv
-  fit.py constants   refits the constants of one node (minutes) and prints them
 
-Needs numpy and scipy.
+fit_constants.py refits the constants of one node. Needs numpy, scipy and yaml.
 """
-import copy
 import csv
 import math
 import pathlib
 import sys
 
 import numpy as np
+import yaml
 from scipy.optimize import least_squares
 
 DATA = pathlib.Path(__file__).resolve().parent.parent / "data" / "collectives"
 MIB = 2.0**20
 BANDS = [("< 64 KiB", 0), ("64 KiB - 1 MiB", 2**16), ("1 - 64 MiB", 2**20), (">= 64 MiB", 2**26)]
 
-# platforms/architectures.yaml, and what all have in common: sim/collective/nccl_constants.hpp
-GENERATIONS = {
-    "volta": dict(launch=16, step=0.65, ll=0.19, ll128=0.88, simple=0.93, nvls=1, a2a=0.75,
-                  own_a2a=0.86),
-    "ampere": dict(launch=9.9, step=0.906, ll=0.194, ll128=0.493, simple=0.779, nvls=1, a2a=0.665,
-                   own_a2a=0.43),
-    "hopper": dict(launch=5.6, step=0.756, ll=0.295, ll128=0.51, simple=0.891, nvls=1.1, a2a=0.79,
-                   own_a2a=0.43),
-    "blackwell": dict(launch=8.6, step=1.12, ll=0.27, ll128=0.495, simple=0.857, nvls=0.734,
-                      a2a=0.703, own_a2a=0.86),
-    "cards": dict(launch=5, step=1.17, ll=0.5, ll128=0.9, simple=1, nvls=1, a2a=1, own_a2a=0),
-}
+PLATFORMS = DATA.parent.parent.parent / "platforms"
+CONSTANTS = ["launch", "step", "ll", "ll128", "simple", "nvls", "all_to_all", "all_to_all_own"]
+
+
+def generations_of_file():
+    """The constants of each generation by name: times in us, shares."""
+    known = yaml.safe_load((PLATFORMS / "architectures.yaml").read_text(encoding="utf-8"))
+
+    def of(name):
+        own = known[name]
+        return (of(own["like"]) if "like" in own else {}) | own.get("nccl", {})
+
+    return {name: {k: float(str(of(name)[k]).removesuffix("us")) for k in CONSTANTS}
+            for name in ("volta", "ampere", "hopper", "blackwell")}
+
+
+# What all generations have in common, and cards without NVLink: sim/collective/nccl_constants.hpp
+GENERATIONS = generations_of_file() | {
+    "cards": dict(zip(CONSTANTS, [5, 1.17, 0.5, 0.9, 1, 1, 1, 0]))}
 SHARED = dict(
     ll128_launch=10, ll128_step=2.5, simple_launch=4.1, simple_step=1.67, fill=1.21, fill_half=196,
     simple_launch_between=8.3, simple_step_between=4, fill_between=1.52, fill_between_half=32,
@@ -108,7 +114,7 @@ def candidates(row, generations=GENERATIONS, s=SHARED, change={}):
     staged = bool(machine["staged_GBps"]) and g > 1
     q = s.get("own_" + kind, 0) if name != "cards" else 0
     if kind == "all_to_all":
-        q = c["own_a2a"]
+        q = c["all_to_all_own"]
     few = (1 - q / n) / (1 - q / 8)
     volume = bus_factor(kind, n) * size
     twice = 2 if kind == "all_reduce" else 1
@@ -126,7 +132,7 @@ def candidates(row, generations=GENERATIONS, s=SHARED, change={}):
         return k * math.sqrt(latency * moved) / (1 + math.sqrt(moved / (half * latency)))
 
     if kind == "all_to_all":
-        moved = volume / (c["a2a"] * inside * few)
+        moved = volume / (c["all_to_all"] * inside * few)
         peers = s["peer"] * (n - 1)
         if nodes > 1:
             moved = max(moved, g * size * (nodes - 1) / nodes / (s["network_simple"] * net))
@@ -369,45 +375,8 @@ def left_out():
     print("half-widths of ln(time) that hold 90 %:", half_widths(rows, predicted))
 
 
-# --- the constants of one node
-
-OF_NODE = ["ll128_launch", "ll128_step", "simple_launch", "simple_step", "fill", "fill_half",
-           "nvls_begin", "nvls_fill", "peer", "one_process"]
-FITTED = [(g, k) for g in ("ampere", "hopper", "blackwell") for k in GENERATIONS[g]
-          if (g, k) != ("ampere", "nvls")]
-OWN = ["own_all_reduce", "own_all_gather", "own_reduce_scatter"]
-
-
-def constants():
-    rows = [r for r in read() if group(r) == "one node, NVLink"]
-    start = np.log([SHARED[k] for k in OF_NODE] + [GENERATIONS[g][k] for g, k in FITTED])
-    # Own copies stay below 0.95, so that more ranks are never faster.
-    own = [math.log(min(SHARED[k], 0.949) / (0.95 - min(SHARED[k], 0.949))) for k in OWN]
-
-    def unpack(x):
-        shared, generations = dict(SHARED), copy.deepcopy(GENERATIONS)
-        shared.update(zip(OF_NODE, np.exp(x)))
-        for (g, k), value in zip(FITTED, np.exp(x[len(OF_NODE):len(start)])):
-            generations[g][k] = value
-        shared.update({k: 0.95 / (1 + math.exp(-v)) for k, v in zip(OWN, x[len(start):])})
-        return generations, shared
-
-    def residuals(x):
-        generations, shared = unpack(x)
-        return np.concatenate([[math.log(predict(r, generations, shared) / r["time"])
-                                for r in rows], x[:len(start)] - start])
-
-    fit = least_squares(residuals, np.concatenate([start, own]), loss="soft_l1", f_scale=0.1,
-                        diff_step=1e-3, max_nfev=12)
-    generations, shared = unpack(fit.x)
-    print({k: round(float(shared[k]), 3) for k in OF_NODE + OWN})
-    for name, values in generations.items():
-        print(name, {k: round(float(v), 3) for k, v in values.items()})
-    table("refitted", rows, [predict(r, generations, shared) for r in rows])
-
-
 if __name__ == "__main__":
-    tasks = {"score": score, "left-out": left_out, "constants": constants}
+    tasks = {"score": score, "left-out": left_out}
     if len(sys.argv) != 2 or sys.argv[1] not in tasks:
         sys.exit(__doc__)
     tasks[sys.argv[1]]()
