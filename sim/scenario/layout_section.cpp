@@ -206,7 +206,7 @@ void check_order(const Map& map, const Layout& layout) {
     at_pipeline(map, "gradient_accumulation")
         .fail(fmt::format("{} micro-batches do not divide into {} rounds", layout.micro_batches,
                           layout.gradient_accumulation),
-              "a divisor");
+              fmt::format("a divisor of {}", layout.micro_batches));
   const std::string why =
       illegal(layout.schedule, layout.mesh.pipeline, round_of(layout), layout.virtual_stages);
   if (!why.empty())

@@ -172,11 +172,11 @@ inline std::vector<std::vector<std::string>> more_options() {
        "all_to_all, overlap: false, overlap_moe_expert_parallel_comm: true, imbalance: 1}, "
        "micro_batches: 2}",
        built_in + "experts: {count: 4, active: 2}}"},
-      {"strategy={ddp: {}, expert_parallel: 2, experts: {fake_balanced_gate: true}}",
+      {"strategy={fsdp2: {}, expert_parallel: 2, experts: {fake_balanced_gate: true}}",
        built_in + "experts: {count: 4, active: 2}}"},
-      {"strategy={ddp: {}, pipeline_parallel: 2, micro_batches: 4, pipeline: "
+      {"strategy={fsdp2: {}, pipeline_parallel: 2, micro_batches: 4, pipeline: "
        "{gradient_accumulation: 2}}",
-       built_in + "}"},
+       "framework=torch", built_in + "}"},
       {"strategy={ddp: {}, expert_parallel: 16, experts: {dispatch: deepep, node_limit: 1, "
        "imbalance: "
        "{histogram: " +
