@@ -18,6 +18,7 @@ struct ValidateCommand {
   std::vector<std::filesystem::path>
       files;                         ///< sets, as case_files() takes them; none: the scoreboard
   std::vector<std::string> metrics;  ///< only these; none: all
+  std::vector<std::string> names;    ///< of cases, or patterns of them; none: all
   AnswerOptions answer;
   ErrorBounds bounds;          ///< an Error (ExitCode::refuted) beyond them
   std::filesystem::path site;  ///< to write; empty: none
@@ -48,7 +49,7 @@ void validate(const ValidateCommand& command) {
         "rehearse: error: --live measures with the calibrator, which this program is not\n"
         "remedy: run ./rehearse validate --live as root, from the sources");
   }
-  std::vector<CaseFile> cases = read_cases(command.files, command.metrics);
+  std::vector<CaseFile> cases = read_cases(command.files, command.metrics, command.names);
   check_outputs({{"--output", command.answer.output},
                  {"--html", command.answer.html},
                  {"--recalibrate", command.site}});
@@ -60,6 +61,14 @@ void validate(const ValidateCommand& command) {
                 .page = [&] { return to_html(to_json(told)); }},
                command.answer);
   throw_failures(told);
+  if (const auto lines = inputs_outside(told); !lines.empty()) {
+    throw Error(
+        ExitCode::refuted,
+        fmt::format("rehearse: inputs of the model lie outside of their own intervals:\n{}\n"
+                    "remedy: fit anew what the case's `input` names, or widen what it may "
+                    "be off by",
+                    fmt::join(lines, "\n")));
+  }
   if (const auto lines = beyond(told, command.bounds); !lines.empty()) {
     throw Error(ExitCode::refuted,
                 fmt::format("rehearse: predictions are beyond a bound:\n{}\nremedy: the table has "
@@ -95,6 +104,9 @@ void add_validate(CLI::App& app) {
                           "Names of shipped sets, files, folders, or all; none: a scoreboard");
   add_repeated(validate_app, "--metric", command->metrics,
                "Compare only this key of the report: --metric step_time_s (repeatable)", "KEY");
+  add_repeated(validate_app, "--case", command->names,
+               "Play only this case, or those of a pattern: --case 'llama_8b/*' (repeatable)",
+               "NAME");
   add_choice(validate_app, "--format", command->answer.format, "table, json, csv or markdown",
              {"table", "json", "csv", "markdown"}, "FORMAT");
   add_output(validate_app, command->answer, "Write the table to this file");

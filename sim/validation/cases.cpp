@@ -1,6 +1,7 @@
 #include "validation/cases.hpp"
 
 #include <fmt/format.h>
+#include <fnmatch.h>
 
 #include <algorithm>
 #include <array>
@@ -99,6 +100,7 @@ void read_held_out(Map& map, ValidationCase& one) {
   if (const auto held_out = map.optional("held_out")) one.held_out = held_out->as_bool();
   if (!input) return;
   one.held_out = false;
+  one.input = true;
   one.note = joined("input: " + input->as_string(), one.note);
 }
 
@@ -317,6 +319,35 @@ std::vector<CaseFile> only_metrics(std::vector<CaseFile> files,
     if (known.contains(metric)) continue;
     throw InputError(fmt::format("error: --metric: no case has \"{}\"\nremedy: known: {}", metric,
                                  fmt::join(known, ", ")));
+  }
+  std::erase_if(files, [](const CaseFile& file) { return file.cases.empty(); });
+  return files;
+}
+
+std::vector<CaseFile> only_cases(std::vector<CaseFile> files,
+                                 const std::vector<std::string>& names) {
+  if (names.empty()) return files;
+  std::set<std::string> known;
+  std::vector<bool> used(names.size(), false);
+  const auto is_asked_for = [&](const ValidationCase& one) {
+    bool asked = false;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      if (names[i] != one.name && fnmatch(names[i].c_str(), one.name.c_str(), 0) != 0) continue;
+      asked = used[i] = true;
+    }
+    return asked;
+  };
+  for (CaseFile& file : files) {
+    for (const ValidationCase& one : file.cases) known.insert(one.name);
+    std::erase_if(file.cases, [&](const ValidationCase& one) { return !is_asked_for(one); });
+  }
+  if (const auto unused = std::ranges::find(used, false); unused != used.end()) {
+    const std::string& name = names[static_cast<std::size_t>(unused - used.begin())];
+    const std::string near = nearest(name, {known.begin(), known.end()});
+    throw InputError(fmt::format(
+        "error: --case: no case of these sets is called \"{}\"\nremedy: {}--format csv lists them "
+        "all",
+        name, near.empty() ? "" : fmt::format("did you mean \"{}\"? else ", near)));
   }
   std::erase_if(files, [](const CaseFile& file) { return file.cases.empty(); });
   return files;

@@ -43,7 +43,8 @@ struct ValidationCase {
   std::string group;  ///< what is summed up together; where none is named, the file's cases
   /// Cases of one name are what a choice is made among: their order is scored, too. Empty: none.
   std::string rivals = {};
-  bool held_out = true;  ///< false: something unknown was chosen by it; shown, not counted
+  bool held_out = true;  ///< false: shown in parentheses, not counted
+  bool input = false;    ///< something unknown was chosen by it, so that it is not held out
   std::filesystem::path scenario;
   std::vector<std::string> overrides;
   std::vector<Measurement> measured;
@@ -112,5 +113,11 @@ std::vector<std::filesystem::path> shipped_case_files();
 /// for no metrics. InputError for a metric that no case has.
 std::vector<CaseFile> only_metrics(std::vector<CaseFile> files,
                                    const std::vector<std::string>& metrics);
+
+/// Keeps the cases that one of `names` names, and the files of which something is left; all for no
+/// names. A name is the case's own, or a shell's pattern ("llama_8b/*"). InputError for one that
+/// names no case.
+std::vector<CaseFile> only_cases(std::vector<CaseFile> files,
+                                 const std::vector<std::string>& names);
 
 }  // namespace rehearse::inline validation

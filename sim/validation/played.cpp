@@ -30,13 +30,14 @@ void count_all_updates(Prediction& prediction) {
 }  // namespace
 
 std::vector<CaseFile> read_cases(const std::vector<std::filesystem::path>& sets,
-                                 const std::vector<std::string>& metrics) {
+                                 const std::vector<std::string>& metrics,
+                                 const std::vector<std::string>& names) {
   const CaseChoice choice =
       sets.empty() ? CaseChoice{.recorded = kMostOfASet, .takes_long = false} : CaseChoice{};
   std::vector<CaseFile> cases;
   for (const auto& file : sets.empty() ? shipped_case_files() : case_files(sets))
     cases.push_back(is_runs_file(file) ? read_runs_file(file) : read_case_file(file, choice));
-  return only_metrics(std::move(cases), metrics);
+  return only_metrics(only_cases(std::move(cases), names), metrics);
 }
 
 std::string simulated_report(const ValidationCase& one) {

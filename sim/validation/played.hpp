@@ -10,11 +10,12 @@
 
 namespace rehearse::inline validation {
 
-/// The cases of these sets (case_files) that have one of the metrics; of no sets, all shipped ones,
-/// but four of each set of recorded runs. InputError, MissingError as the functions of cases.hpp
-/// say.
+/// The cases of these sets (case_files) that have one of the metrics and one of the names
+/// (only_cases); of no sets, all shipped ones, but four of each set of recorded runs. InputError,
+/// MissingError as the functions of cases.hpp say.
 std::vector<CaseFile> read_cases(const std::vector<std::filesystem::path>& sets,
-                                 const std::vector<std::string>& metrics);
+                                 const std::vector<std::string>& metrics,
+                                 const std::vector<std::string>& names = {});
 
 /// The report `rehearse.report/1` of a case's scenario, as it was run: of a recorded run to its
 /// last step, and of one that learned with what it learned from. Once per process (predict()).

@@ -170,6 +170,22 @@ std::size_t failed_cases(const Validation& validation) {
   return failed;
 }
 
+std::vector<std::string> inputs_outside(const Validation& validation) {
+  std::vector<std::string> lines;
+  for (const ComparedFile& compared : validation) {
+    for (std::size_t i = 0; i < compared.cases.size(); ++i) {
+      const ValidationCase& one = compared.file.cases[i];
+      if (!one.input) continue;
+      for (const ComparedMetric& metric : compared.cases[i].metrics) {
+        if (metric.kind() != ErrorKind::relative || metric.inside().value_or(true)) continue;
+        lines.push_back(fmt::format("{}: case \"{}\", {}: error {:+.1f} %", compared.file.name,
+                                    one.name, metric.metric, 100 * metric.error));
+      }
+    }
+  }
+  return lines;
+}
+
 std::vector<std::string> beyond(const Validation& validation, const ErrorBounds& bounds) {
   std::vector<std::string> lines;
   if (bounds.mean) add_means(validation, *bounds.mean, lines);

@@ -129,6 +129,7 @@ BOOST_AUTO_TEST_CASE(an_input_and_what_is_not_held_out_do_not_count) {
   BOOST_TEST(file.cases[0].held_out);
   BOOST_TEST(!file.cases[1].held_out);
   BOOST_TEST(!file.cases[2].held_out);
+  BOOST_TEST((!file.cases[0].input && file.cases[1].input != file.cases[2].input));
   BOOST_TEST(file.cases[2].note == "input: the rate; cold");
 }
 
@@ -234,6 +235,22 @@ BOOST_AUTO_TEST_CASE(only_what_is_asked_for_is_kept) {
   BOOST_TEST(kept[0].cases[0].measured.size() == 2u);
   BOOST_TEST(only_metrics({read(cases)}, {})[0].cases.size() == 2u);
   BOOST_CHECK_THROW(only_metrics({read(cases)}, {"step_time"}), InputError);
+}
+
+BOOST_AUTO_TEST_CASE(cases_are_chosen_by_their_names_and_by_patterns_of_them) {
+  const std::string cases =
+      "  - " + kPublished + "\n  - {name: 'b[1]', scenario: s.yaml, recorded: run.json}\n";
+  const auto names = [&](const std::vector<std::string>& asked) {
+    std::string found;
+    for (const CaseFile& file : only_cases({read(cases)}, asked))
+      for (const ValidationCase& one : file.cases) found += one.name + " ";
+    return found;
+  };
+  BOOST_TEST(names({}) == "p b[1] ");
+  BOOST_TEST(names({"b[1]"}) == "b[1] ");  // a name is no pattern of itself
+  BOOST_TEST(names({"?"}) == "p ");
+  BOOST_TEST(names({"b*", "p"}) == "p b[1] ");
+  BOOST_CHECK_THROW(names({"p", "c"}), InputError);
 }
 
 }  // namespace

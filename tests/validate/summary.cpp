@@ -51,6 +51,19 @@ BOOST_AUTO_TEST_CASE(staleness_has_lines_of_its_own) {
   BOOST_TEST(summary.coverage.intervals == 4u);
 }
 
+BOOST_AUTO_TEST_CASE(an_input_outside_of_its_own_interval_is_named) {
+  ComparedFile file = four_runs();  // of which "b" is outside, and held out
+  BOOST_TEST(inputs_outside({file}).empty());
+  add(file, "not counted", "ddp", {number("step_time_s", -0.07, kMisses)}, false);
+  add(file, "chosen", "ddp", {number("step_time_s", 0.07, kHolds)}, false);
+  file.file.cases.back().input = true;
+  BOOST_TEST(inputs_outside({file}).empty());
+  add(file, "fitted", "ddp", {number("step_time_s", -0.07, kMisses)}, false);
+  file.file.cases.back().input = true;
+  BOOST_REQUIRE(inputs_outside({file}).size() == 1u);
+  BOOST_TEST(inputs_outside({file})[0].ends_with("case \"fitted\", step_time_s: error -7.0 %"));
+}
+
 BOOST_AUTO_TEST_CASE(what_is_not_held_out_counts_nowhere) {
   ComparedFile file = four_runs();
   add(file, "input", "fsdp full_shard", {number("step_time_s", 9, kMisses)}, false);
