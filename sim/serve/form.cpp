@@ -108,6 +108,11 @@ Json choices() {
                                   {"bf16_pure", "bf16 alone"},
                                   {"fp8", "fp8 products, bf16 else"},
                                   {"fp32", "fp32"}})},
+          {"frameworks", offered({{"usual", "the usual one of the strategy"},
+                                  {"torch", "PyTorch's own modules"},
+                                  {"torchtitan", "torchtitan"},
+                                  {"megatron", "Megatron-LM"},
+                                  {"deepspeed", "DeepSpeed"}})},
           {"tunings", offered({{"all", "all weights"},
                                {"lora", "LoRA: adapters beside frozen bf16 weights"},
                                {"qlora", "QLoRA: adapters beside 4-bit weights"}})}};
@@ -122,6 +127,7 @@ Form form_from(const std::string& json) {
             .strategy = fields.name("strategy", lists.at("strategies")),
             .precision = fields.name("precision", lists.at("precisions")),
             .tuning = fields.name("tuning", lists.at("tunings")),
+            .framework = fields.name("framework", lists.at("frameworks")),
             .nodes = fields.whole("nodes", 1, kMostNodes),
             .batch = fields.whole("batch", 1, kMostBatch),
             .sequence = fields.whole("sequence", 0, kMostSequence),
@@ -134,6 +140,18 @@ Form form_from(const std::string& json) {
   fields.finish();
   return form;
 }
+
+namespace {
+
+/// A pipeline beside sharded parameters has no usual framework: torchtitan trains with FSDP2, and
+/// PyTorch's own modules with FSDP. Everything else has its own.
+std::string framework_of(const Form& form) {
+  if (form.framework != "usual") return form.framework;
+  if (form.pipeline < 2) return "";
+  return form.strategy == "fsdp2" ? "torchtitan" : form.strategy == "fsdp" ? "torch" : "";
+}
+
+}  // namespace
 
 std::string scenario_of(const Form& form) {
   const bool tuned = form.tuning != "all", quantized = form.tuning == "qlora";
@@ -148,6 +166,8 @@ std::string scenario_of(const Form& form) {
   if (tuned) text += "  lora: {rank: 16, alpha: 32, targets: [all_linear]}\n";
   if (quantized) text += "  quantization: {weights: nf4_double, others: fp32}\n";
   text += fmt::format("cluster: {{use: {}, nodes: {}}}\n", yaml_quoted(form.cluster), form.nodes);
+  if (const std::string framework = framework_of(form); !framework.empty())
+    text += fmt::format("framework: {}\n", framework);
   const bool zero = form.strategy.starts_with("zero");
   text += fmt::format("strategy:\n  {}: {}\n", zero ? "zero" : form.strategy,
                       zero ? fmt::format("{{stage: {}}}", form.strategy.substr(4)) : "{}");

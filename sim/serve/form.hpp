@@ -11,7 +11,8 @@ namespace rehearse::inline serve {
 /// that no form names a file.
 struct Form {
   std::string model, cluster, strategy, precision;
-  std::string tuning;  ///< all, lora or qlora
+  std::string tuning;     ///< all, lora or qlora
+  std::string framework;  ///< whose code trains; "usual": the strategy's own
   std::int64_t nodes = 1, batch = 1;
   std::int64_t sequence = 0;  ///< tokens of a sample; 0: the network's own, or it has none
   std::int64_t tensor = 1, pipeline = 1, micro_batches = 1;
@@ -19,8 +20,8 @@ struct Form {
   bool checkpointing = false, compile = false;
 };
 
-/// The form's lists, as the page reads them: models, clusters, strategies, precisions and
-/// tunings, each [{name, about}]. MissingError where shipped files are missing.
+/// The form's lists, as the page reads them: models, clusters, strategies, precisions,
+/// tunings and frameworks, each [{name, about}]. MissingError where shipped files are missing.
 nlohmann::json choices();
 
 /// Reads what the page sends. InputError where a field is missing, is none of its list or out of

@@ -9,6 +9,7 @@
 #include <deque>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <regex>
 
 #include "base/error.hpp"
 #include "config/json_text.hpp"
@@ -41,6 +42,16 @@ bool same(std::string_view a, std::string_view b) {
     difference |= static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b[i]);
   return difference == 0;
 }
+
+/// A name of this machine's own, with any port: behind `ssh -L` the browser asks for another one
+/// than this program listens on. (A name that somebody else's server leads here is none of these.)
+bool is_this_machine(const std::string& host) {
+  static const std::regex names(R"((127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?)");
+  return std::regex_match(host, names);
+}
+
+constexpr const char* kNoPage =
+    "No page is here: open the whole address that rehearse serve printed.\n";
 
 /// Pages of runs that were asked for, the last ones.
 class Pages {
@@ -87,8 +98,7 @@ class PageServer {
                                      const std::exception_ptr&) { response.status = 500; });
     add_routes();
     const int port = bind();
-    origin_ = fmt::format("127.0.0.1:{}", port);
-    options_.ready(fmt::format("http://{}/{}/", origin_, token_));
+    options_.ready(fmt::format("http://127.0.0.1:{}/{}/", port, token_));
     server_.listen_after_bind();
   }
 
@@ -117,13 +127,15 @@ class PageServer {
     const std::string host = request.get_header_value("Host");
     const std::string origin = request.get_header_value("Origin");
     const std::string site = request.get_header_value("Sec-Fetch-Site");
-    const bool from_here = (origin.empty() || origin == "http://" + origin_) &&
+    const bool from_here = (origin.empty() || origin == "http://" + host) &&
                            (site.empty() || site == "same-origin" || site == "none");
     const bool knows = request.path.size() > token_.size() + 1 && request.path[0] == '/' &&
                        same(std::string_view(request.path).substr(1, token_.size()), token_) &&
                        request.path[token_.size() + 1] == '/';
-    if (host == origin_ && from_here && knows) return httplib::Server::HandlerResponse::Unhandled;
+    if (is_this_machine(host) && from_here && knows)
+      return httplib::Server::HandlerResponse::Unhandled;
     response.status = 404;
+    response.set_content(kNoPage, "text/plain; charset=utf-8");
     return httplib::Server::HandlerResponse::Handled;
   }
 
@@ -191,7 +203,7 @@ class PageServer {
   }
 
   const ServeOptions& options_;
-  std::string token_, origin_;
+  std::string token_;
   httplib::Server server_;
   std::mutex simulating_;
   Pages pages_;

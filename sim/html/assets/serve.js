@@ -1,13 +1,29 @@
 // The page of `rehearse serve`: a form, the answer to it, and an answer that is pinned beside.
 
-const defaults = { model: "llama_3_8b", cluster: "aws_p5", nodes: 1, strategy: "fsdp", precision: "bf16_master", tuning: "all", batch: 1, sequence: 4096,
-  tokens: 0, tensor: 1, pipeline: 1, micro_batches: 8, checkpointing: false, compile: true };
-const form = { ...defaults };
+const defaults = { model: "llama_3_8b", cluster: "aws_p5", nodes: 1, strategy: "fsdp", framework: "usual", precision: "bf16_master", tuning: "all",
+  batch: 1, sequence: 4096, tokens: 0, tensor: 1, pipeline: 1, micro_batches: 8, checkpointing: false, compile: false };
+const form = { ...defaults, ...asked() };
 let pinned = null, current = null, timer, isAsking = false, wantsMore = false;
 const status = element("p", { role: "status", class: "faint" });
 const answers = element("div", { class: "answers" });
 
+/** The question that the address holds: what differs from the defaults, behind its #. */
+function asked() {
+  const words = new URLSearchParams(location.hash.slice(1));
+  return Object.fromEntries(Object.entries(defaults).filter(([name]) => words.has(name)).map(([name, usual]) => {
+    const word = words.get(name);
+    return [name, typeof usual === "number" ? Number(word) : typeof usual === "boolean" ? word === "true" : word];
+  }));
+}
+
+function keepInAddress() {
+  const differs = Object.entries(form).filter(([name, value]) => value !== defaults[name]);
+  history.replaceState(null, "", differs.length > 0 ? `#${new URLSearchParams(differs)}` : location.pathname);
+}
+
 function changed() {
+  keepInAddress();
+  answers.classList.add("stale");
   clearTimeout(timer);
   timer = setTimeout(ask, 120);
 }
@@ -38,13 +54,14 @@ function drawForm(lists) {
   const described = (list) => list.map(({ name, about }) => ({ name, label: about ? `${name}: ${about}` : name }));
   const billions = [0, 0.1, 1, 5, 10, 15, 50, 100, 500, 1000, 2000, 15000].map((value) => value * 1e9);
   const tokens = element("select", { name: "tokens", change: (event) => { form.tokens = Number(event.target.value); changed(); } },
-    billions.map((value) => element("option", { value }, value === 0 ? "not said" : `${general(value / 1e9)} billion`)));
+    billions.map((value) => element("option", { value, selected: value === form.tokens }, value === 0 ? "not said" : `${general(value / 1e9)} billion`)));
   document.getElementById("form").append(
     selectField("model", "Model", described(lists.models)),
     selectField("tuning", "What is trained", lists.tunings),
     selectField("cluster", "Machine", described(lists.clusters)),
     numberField("nodes", "Nodes", powersUpTo(1024), 1, 2048),
     selectField("strategy", "Data parallelism", lists.strategies),
+    selectField("framework", "Framework", lists.frameworks),
     numberField("tensor", "Tensor parallel", powersUpTo(8), 1, 1024),
     numberField("pipeline", "Pipeline stages", powersUpTo(16), 1, 1024),
     numberField("micro_batches", "Micro-batches per step, with either", powersUpTo(64), 1, 65536),
@@ -124,6 +141,7 @@ function answerCard(told, title, other) {
 function draw() {
   for (const drawn of figures) drawn.chart?.destroy();
   figures.length = 0;
+  answers.classList.toggle("stale", wantsMore);
   answers.replaceChildren(...[pinned ? answerCard(pinned, "Pinned") : null, current ? answerCard(current, "The answer", pinned?.report) : null].filter(Boolean));
   redrawFigures();
 }
