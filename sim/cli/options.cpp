@@ -44,6 +44,9 @@ CLI::Option* add_common(CLI::App& app, TypedQuestion& question) {
       ->needs(model);
   add(app, "--precision", question.precision, "Its precision; else bf16_master", "NAME")
       ->needs(model);
+  add(app, "--framework", question.framework,
+      "Whose code trains: torch, torchtitan, megatron, deepspeed", "NAME")
+      ->needs(model);
   return model;
 }
 
@@ -186,6 +189,11 @@ std::shared_ptr<const TypedQuestion> add_typed_plan(CLI::App& app, std::filesyst
       ->needs(model);
   add(app, "--objective", question->objective,
       "What is to be best: time (else), cost, throughput ...", "NAME")
+      ->needs(model);
+  add(app, "--deadline", question->deadline, "Its time to train at most: 2d", "TIME")->needs(model);
+  add(app, "--budget", question->budget, "Its cost at most, in USD: 6000", "USD")->needs(model);
+  add(app, "--fits", question->fits,
+      "Its memory: fits (else), how sure that is to be (99%), or a size\nat most (70GiB)", "CHANCE")
       ->needs(model);
   return question;
 }

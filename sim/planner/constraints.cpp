@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/error.hpp"
+#include "base/number.hpp"
 
 namespace rehearse::inline planner {
 namespace {
@@ -16,10 +17,22 @@ constexpr double kGoodEnough = 1 + 1e-12;  // a limit that is met to the last di
 
 Constraint read_memory(const Value& value) {
   Constraint fits{.name = "memory", .metric = Metric::memory, .sense = Sense::fits};
-  if (value.shown() == "fits") return fits;
-  if (value.shown().find_first_of("0123456789") == std::string::npos) {
-    value.fail(fmt::format("expected fits, or a size with its unit such as 70GiB; got \"{}\"",
-                           value.shown()));
+  const std::string& shown = value.shown();
+  if (shown == "fits") return fits;
+  if (shown.ends_with('%')) {
+    const auto percent = decimal_number(value.as_string().substr(0, shown.size() - 1));
+    // 50 % is what the best estimate says.
+    if (!percent || *percent < 50 || *percent >= 100)
+      value.fail(
+          fmt::format("expected a chance of fitting from 50% to below 100%; got \"{}\"", shown));
+    fits.chance = *percent / 100;
+    return fits;
+  }
+  if (shown.find_first_of("0123456789") == std::string::npos) {
+    value.fail(
+        fmt::format("expected fits, a chance such as 99%, or a size with its unit such as "
+                    "70GiB; got \"{}\"",
+                    shown));
   }
   return {.name = "memory", .metric = Metric::memory, .limit = value.as_bytes().value()};
 }
@@ -90,6 +103,8 @@ double Constraint::limit_at(double capacity) const {
 }
 
 std::string Constraint::words() const {
+  if (sense == Sense::fits && chance > 0)
+    return fmt::format("memory fits the GPU with at least {:g} %", 100 * chance);
   if (sense == Sense::fits) return "memory fits the GPU";
   const std::string most = sense == Sense::at_most ? "at most" : "at least";
   if (metric == Metric::gpus) return fmt::format("{} {}", most, format(metric, limit));

@@ -153,6 +153,7 @@ class LayoutSpace {
       for (const Value& name : list->as_list()) take(name.as_choice(names));
     } else if (!base.has("framework")) {
       take("megatron");
+      plan_.framework_assumed = true;
     } else {
       take(Framework(base.require("framework")).name());
       return;

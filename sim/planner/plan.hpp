@@ -17,7 +17,8 @@ struct Constraint {
   std::string name;  ///< as in the file: "deadline"
   Metric metric = Metric::train_time;
   Sense sense = Sense::at_most;
-  double limit = 0;  ///< in the metric's unit; of `fits`, each GPU has its own
+  double limit = 0;   ///< in the metric's unit; of `fits`, each GPU has its own
+  double chance = 0;  ///< of `fits`: that memory suffices, at least; 0: by the best estimate
 
   /// Whether a value keeps to it. `capacity` is the GPU's memory, 0 if not known.
   bool holds(double value, double capacity) const;
@@ -39,6 +40,7 @@ struct Plan {
   Objective objective;
   bool layouts = false;                   ///< `search` has `parallelism`
   std::vector<std::string> frameworks{};  ///< whose code trains the candidates
+  bool framework_assumed = false;         ///< there is one, and nobody said it
   /// Words behind `rehearse run` that ask what its scenario asks: a file, or a typed question.
   std::vector<std::string> question;
   std::vector<std::string> overrides;  ///< `--set` of the scenario, a typed plan's own first
@@ -52,7 +54,8 @@ struct Plan {
 ///
 ///     search: {strategies: all, options: auto}      # optional; or {parallelism: [tensor, ...]},
 ///                                                   # with framework: [torch, megatron] beside it
-///     constraints: {memory: fits, deadline: 12h}    # optional; default: memory: fits
+///     constraints: {memory: fits, deadline: 12h}    # optional; default: memory: fits;
+///                                                   # memory: 99% of being sure that it fits
 ///     objective: cost                               # time, cost, throughput, energy, co2,
 ///                                                   # or {pareto: [time, cost]}
 ///

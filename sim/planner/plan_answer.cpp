@@ -1,6 +1,7 @@
 #include "planner/plan_answer.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
@@ -20,6 +21,21 @@ bool are_alike(const Figures& one, const Figures& other) {
   return std::ranges::equal(one, other, [](const auto& a, const auto& b) {
     return a.first == b.first && a.second.value == b.second.value;
   });
+}
+
+/// Machines whose money nobody knows, where the plan asks for it: "dgx_a100 has no price ... ".
+std::string unpriced_text(const PreparedPlan& prepared) {
+  const Plan& plan = prepared.plan;
+  const bool asks = std::ranges::count(plan.objective.metrics, Metric::usd) > 0 ||
+                    std::ranges::count(plan.constraints, Metric::usd, &Constraint::metric) > 0;
+  std::set<std::string> machines;
+  for (const Candidate& one : prepared.candidates)
+    if (asks && one.bound.error.empty() && one.bound.unknown.contains(Metric::usd))
+      machines.insert(one.bound.machine);
+  if (machines.empty()) return "";
+  return fmt::format("{} {} no price, and {} left out: --set cluster.usd_per_hour says it. ",
+                     fmt::join(machines, ", "), machines.size() == 1 ? "has" : "have",
+                     machines.size() == 1 ? "is" : "are");
 }
 
 /// The share of a GPU's memory that is used; 1 where that is not known.
@@ -47,9 +63,17 @@ std::vector<std::size_t> told_candidates(const PlanResult& result) {
       return compares ? place(before) == place(i)
                       : are_alike(*candidates[before].figures, *candidates[i].figures);
     });
-    if (!known || i == result.choice) told.push_back(i);
+    if (!known || i == result.choice || i == without_risk(result)) told.push_back(i);
   }
   return told;
+}
+
+std::optional<std::size_t> without_risk(const PlanResult& result) {
+  const std::vector<Candidate>& candidates = result.prepared.candidates;
+  if (!result.choice || candidates[*result.choice].at_risk.empty()) return std::nullopt;
+  const auto safe = std::ranges::find_if(
+      result.ranking, [&](std::size_t i) { return candidates[i].at_risk.empty(); });
+  return safe == result.ranking.end() ? std::nullopt : std::optional(*safe);
 }
 
 std::optional<std::size_t> runner_up(const PlanResult& result) {
@@ -85,8 +109,13 @@ std::string plan_answer(const PlanResult& result) {
   if (!result.choice)
     return fmt::format("Nothing is feasible among {} candidates.", all.candidates);
   const Candidate& choice = prepared.candidates[*result.choice];
-  std::string text = fmt::format("Take {}: {}.", settings_text(prepared, *result.choice),
-                                 figures_text(choice, objective));
+  const std::vector<std::string>& frameworks = prepared.plan.frameworks;
+  std::string text = fmt::format(
+      "{}Take {}{}: {}.", unpriced_text(prepared), settings_text(prepared, *result.choice),
+      frameworks.size() != 1 ? ""
+                             : fmt::format(", by {}{}", frameworks.front(),
+                                           prepared.plan.framework_assumed ? " (assumed)" : ""),
+      figures_text(choice, objective));
   const auto beside = [&](const char* name, const std::optional<std::size_t>& other) {
     if (!other) return;
     const Candidate& one = prepared.candidates[*other];
@@ -96,9 +125,12 @@ std::string plan_answer(const PlanResult& result) {
     text += fmt::format(" {}: {} ({}{}).", name, settings_text(prepared, *other),
                         compared(one, choice, objective), sure);
   };
-  beside("Runner-up", runner_up(result));
-  beside("Most room in memory", safest(result));
   if (!choice.at_risk.empty()) text += " At risk: " + choice.at_risk.front() + ".";
+  const auto sure = without_risk(result), second = runner_up(result);
+  beside("Without that risk", sure);
+  if (second != sure) beside("Runner-up", second);
+  const auto room = safest(result);
+  if (room != sure && room != second) beside("Most room in memory", room);
   return text + fmt::format(" {} of {} candidates are feasible.", all.feasible, all.candidates);
 }
 

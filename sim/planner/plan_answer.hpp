@@ -16,6 +16,8 @@ std::string plan_answer(const PlanResult& result);
 std::vector<std::size_t> told_candidates(const PlanResult& result);
 /// The best of these beside the choice.
 std::optional<std::size_t> runner_up(const PlanResult& result);
+/// The best of which nothing is at risk; nothing where that is the choice, or none is.
+std::optional<std::size_t> without_risk(const PlanResult& result);
 /// Among those that come within 10 % of the choice's objective and have nothing at risk, the one
 /// that leaves the largest share of its GPU's memory free; nothing where that is the choice.
 std::optional<std::size_t> safest(const PlanResult& result);

@@ -81,7 +81,11 @@ Plan read_whole(const std::shared_ptr<const Document>& file, StudyFrame frame) {
   if (plan.layouts && plan.study.base && !plan.study.points.empty())
     read_part([&] { add_layouts(plan, *parallelism, frameworks); });
   if (plan.study.base && !plan.layouts)
-    read_part([&] { plan.frameworks = frameworks_of(plan.study); });
+    read_part([&] {
+      plan.frameworks = frameworks_of(plan.study);
+      plan.framework_assumed =
+          plan.frameworks.size() == 1 && !plan.study.base->root().as_map().has("framework");
+    });
   return plan;
 }
 

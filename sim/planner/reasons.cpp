@@ -1,9 +1,12 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
+#include "planner/plan_answer.hpp"
 #include "planner/words.hpp"
 #include "report/page.hpp"
 
@@ -104,14 +107,12 @@ void add_best_of_tied(const PlanResult& result, Metric metric, std::vector<std::
                                 compared(candidates[best], candidates[*result.choice], objective)));
 }
 
-/// Of layouts, the best one whose memory is not at risk, where the choice's is.
+/// The best one of which nothing is at risk, where something of the choice's is.
 void add_safest(const PlanResult& result, std::vector<std::string>& reasons) {
   const std::vector<Candidate>& candidates = result.prepared.candidates;
   const Candidate& choice = candidates[*result.choice];
-  if (!result.prepared.plan.layouts || choice.at_risk.empty()) return;
-  const auto safe = std::ranges::find_if(
-      result.ranking, [&](std::size_t i) { return candidates[i].at_risk.empty(); });
-  if (safe == result.ranking.end()) return;
+  const auto safe = without_risk(result);
+  if (!safe) return;
   reasons.push_back(fmt::format(
       "the best of those that nothing is at risk of: {}: {}", settings_text(result.prepared, *safe),
       compared(candidates[*safe], choice, result.prepared.plan.objective)));
@@ -235,8 +236,59 @@ std::string rejection_text(const Candidate& candidate) {
   return text;
 }
 
+namespace {
+
+/// The degrees of a layout as engineers say them: "FSDP2, no tensor or pipeline parallelism,
+/// micro-batch 2". What else is 1, none or as it is goes without saying.
+std::string layout_words(const Study& study, const std::vector<std::string>& labels) {
+  static const std::map<std::string, std::string> kShardings = {
+      {"ddp", "DDP"},       {"zero", "ZeRO-1"}, {"zero 2", "ZeRO-2"},
+      {"zero 3", "ZeRO-3"}, {"fsdp", "FSDP"},   {"fsdp2", "FSDP2"}};
+  static const std::set<std::string> kDegrees = {"tensor", "pipeline", "context", "expert"};
+  std::vector<std::string> words, without, rest;
+  for (std::size_t i = 0; i < study.axes.size(); ++i) {
+    const Axis& axis = study.axes[i];
+    const std::string& label = labels[i];
+    if (axis.choices.size() == 1 || label == kAsItIs) continue;
+    if (!axis.searched) {
+      rest.push_back(setting_text(axis, label));
+    } else if (kDegrees.contains(axis.name)) {
+      if (label == "1")
+        without.push_back(axis.name);
+      else
+        words.push_back(axis.name + " " + label);
+    } else if (axis.name == "framework") {
+      words.push_back(label);
+    } else if (axis.name == "sharding") {
+      words.push_back(kShardings.at(label));
+    } else if (axis.name == "micro_batch") {
+      rest.push_back("micro-batch " + label);
+    } else if (axis.name == "virtual_stages" && label != "1") {
+      rest.push_back(label + " virtual stages");
+    } else if (axis.name == "recompute" && label != "none") {
+      rest.push_back("recompute " + label);
+    } else if (axis.name == "compile") {
+      rest.push_back("compiled");
+    }
+  }
+  if (!without.empty()) {
+    const std::string last = without.back();
+    without.pop_back();
+    words.push_back(fmt::format("no {}{}{} parallelism", fmt::join(without, ", "),
+                                without.empty() ? "" : " or ", last));
+  }
+  words.insert(words.end(), rest.begin(), rest.end());
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+}  // namespace
+
 std::string settings_text(const PreparedPlan& prepared, std::size_t candidate) {
   const Study& study = prepared.study.study;
+  if (prepared.plan.layouts) {
+    const std::string words = layout_words(study, prepared.study.points[candidate].labels);
+    return words.empty() ? "the only candidate" : words;
+  }
   std::string text;
   for (std::size_t i = 0; i < study.axes.size(); ++i) {
     if (study.axes[i].choices.size() == 1) continue;

@@ -75,6 +75,30 @@ std::vector<Bound> bounds_of(const Study& study, const PlanSimulator& simulator,
   return bounds;
 }
 
+/// A name of `vary` that no list has is a mistake of the plan's, not a candidate that cannot run:
+/// every point with it fails at its own place in the file.
+void check_names(const Study& study, const std::vector<Bound>& bounds) {
+  for (std::size_t axis = 0; axis < study.axes.size(); ++axis) {
+    if (study.axes[axis].searched) continue;
+    for (std::size_t choice = 0; choice < study.axes[axis].choices.size(); ++choice) {
+      for (const Value& value : study.axes[axis].choices[choice].values) {
+        const std::string place = fmt::format("{}:{}:", value.file(), value.line()),
+                          got = fmt::format("; got \"{}\"", value.shown());
+        const Bound* wrong = nullptr;
+        bool all = true;
+        for (std::size_t i = 0; i < bounds.size() && all; ++i) {
+          if (study.points[i][axis] != choice) continue;
+          all = bounds[i].error.starts_with(place) &&
+                bounds[i].error.find(": expected one of ") != std::string::npos &&
+                bounds[i].error.find(got) != std::string::npos;
+          if (all) wrong = &bounds[i];
+        }
+        if (all && wrong != nullptr) throw Error(wrong->code, wrong->error);
+      }
+    }
+  }
+}
+
 /// The objective that no candidate can tell is a mistake of the plan's.
 void check_objective(const PreparedPlan& prepared) {
   for (const Metric metric : prepared.plan.objective.metrics) {
@@ -226,6 +250,7 @@ PreparedPlan prepare_plan(Plan plan, const PlanSimulator& simulator, const Child
   std::vector<Bound> bounds = bounds_of(plan.study, simulator, limits, progress);
   const auto is_wrong = [](const Bound& bound) { return !bound.error.empty(); };
   if (std::ranges::all_of(bounds, is_wrong)) throw Error(bounds[0].code, bounds[0].error);
+  check_names(plan.study, bounds);
   Study& study = plan.study;
   std::vector<Point> points = std::move(study.points);
   study.points.clear();

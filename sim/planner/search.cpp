@@ -7,6 +7,8 @@
 #include <limits>
 #include <numeric>
 
+#include "report/common_errors.hpp"
+
 namespace rehearse::inline planner {
 namespace {
 
@@ -14,7 +16,16 @@ using Stage = Candidate::Stage;
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
-/// "cost at least 512 USD; at most 500 USD is asked for".
+/// The probability that a GPU's memory suffices; nothing where that is not known.
+std::optional<double> chance_of_fitting(const Figures& figures, double capacity) {
+  const auto memory = figures.find(Metric::memory);
+  if (memory == figures.end() || capacity <= 0) return std::nullopt;
+  const auto& [value, low, high] = memory->second;
+  if (low <= 0 || low >= high) return std::nullopt;
+  return chance_above_one(capacity / value, {capacity / high, capacity / low});
+}
+
+/// "cost at least 512 USD; the limit is 500 USD"; of the same digits, what is between them.
 std::string miss_words(const Constraint& constraint, double value, double limit, bool bound,
                        bool memory_at_least) {
   const bool most = constraint.sense != Constraint::Sense::at_least;
@@ -24,11 +35,14 @@ std::string miss_words(const Constraint& constraint, double value, double limit,
     return fmt::format("needs {}{} of {}", memory_at_least ? "at least " : "", shown, asked);
   if (constraint.metric == Metric::gpus) return fmt::format("has {}; at most {}", shown, asked);
   const bool exact = constraint.metric == Metric::global_batch;
-  return fmt::format("{} {}{}; {} {} is asked for", info(constraint.metric).name,
+  const std::string beyond =
+      shown == asked ? fmt::format("{:.1g} % beyond the limit", 100 * std::abs(value / limit - 1))
+                     : fmt::format("{} {} is asked for", most ? "at most" : "at least", asked);
+  return fmt::format("{} {}{}; {}", info(constraint.metric).name,
                      !bound || exact ? ""
                      : most          ? "at least "
                                      : "at most ",
-                     shown, most ? "at most" : "at least", asked);
+                     shown, beyond);
 }
 
 Miss unknown_miss(const Constraint& constraint, const Bound& bound) {
@@ -189,10 +203,15 @@ class Search {
       const bool most = constraint.sense != Constraint::Sense::at_least;
       const double end = most ? figure.high : figure.low;
       if (constraint.holds(end, candidate.bound.capacity)) continue;
-      candidate.at_risk.push_back(fmt::format(
-          "{} may be {} (90 % interval); {} {} is asked for", info(constraint.metric).name,
-          format(constraint.metric, end), most ? "at most" : "at least",
-          format(constraint.metric, constraint.limit_at(candidate.bound.capacity))));
+      const auto fits = constraint.sense == Constraint::Sense::fits
+                            ? chance_of_fitting(*candidate.figures, candidate.bound.capacity)
+                            : std::nullopt;
+      candidate.at_risk.push_back(
+          fmt::format("{}{} may be {} (90 % interval); {} {} is asked for",
+                      fits ? fmt::format("fits with {}: ", chance_words(*fits)) : "",
+                      info(constraint.metric).name, format(constraint.metric, end),
+                      most ? "at most" : "at least",
+                      format(constraint.metric, constraint.limit_at(candidate.bound.capacity))));
     }
   }
 
@@ -260,8 +279,20 @@ std::vector<Miss> misses_of(const Figures& figures, const Bound& bound,
     }
     const double value = found->second.value;
     const bool in_pieces = constraint.sense == Constraint::Sense::fits && bound.in_pieces;
-    if (!in_pieces && constraint.holds(value, bound.capacity)) continue;
     const double limit = constraint.limit_at(bound.capacity);
+    if (!in_pieces && constraint.holds(value, bound.capacity)) {
+      const auto chance = constraint.chance > 0 && !bounds
+                              ? chance_of_fitting(figures, bound.capacity)
+                              : std::nullopt;
+      if (!chance || *chance >= constraint.chance) continue;
+      misses.push_back({.constraint = constraint.name,
+                        .metric = constraint.metric,
+                        .value = value,
+                        .limit = limit,
+                        .words = fmt::format("fits with {}; at least {:g} % is asked for",
+                                             chance_words(*chance), 100 * constraint.chance)});
+      continue;
+    }
     misses.push_back(
         {.constraint = constraint.name,
          .metric = constraint.metric,

@@ -38,6 +38,9 @@ std::string model_text(const std::string& model) {
   return fmt::format("{}: {}", is_file ? "hf" : "use", yaml_quoted(model));
 }
 
+/// Frameworks that a plan compares: "torch, megatron".
+bool is_several(const std::string& frameworks) { return frameworks.find(',') != std::string::npos; }
+
 bool is_written_out(const std::string& on) { return on.starts_with('{') && on.ends_with('}'); }
 
 /// "4xaws_p5" is four nodes of aws_p5, and "aws_p5" one; {nodes: 1, ...} is a cluster's own keys.
@@ -58,10 +61,13 @@ std::string scenario_text(const TypedQuestion& question) {
   const std::string train =
       question.tokens.empty() ? "" : fmt::format("train: {{tokens: {}}}\n", question.tokens);
   return fmt::format(
-      "model: {{{}, batch_per_gpu: {}, precision: {}}}\n"
+      "{}model: {{{}, batch_per_gpu: {}, precision: {}}}\n"
       "cluster: {{{}}}\n"
       "strategy: {}\n"
       "optimizer: {{adamw: {{}}}}\n{}",
+      question.framework.empty() || is_several(question.framework)
+          ? ""
+          : fmt::format("framework: {}\n", yaml_quoted(question.framework)),
       model, question.batch, question.precision, cluster_text(question.on),
       !has_options                         ? fmt::format("{{{}: {{}}}}", question.strategy)
       : question.strategy.starts_with('{') ? question.strategy
@@ -118,6 +124,7 @@ std::vector<std::string> words_of(const TypedQuestion& question) {
   add("--sequence", question.sequence, usual.sequence);
   add("--tokens", question.tokens, usual.tokens);
   add("--precision", question.precision, usual.precision);
+  if (!is_several(question.framework)) add("--framework", question.framework, usual.framework);
   return words;
 }
 
@@ -137,20 +144,25 @@ std::string description_of(const TypedQuestion& question, const std::string& obj
 }
 
 std::string plan_text(const TypedQuestion& question, const std::optional<LayoutQuestion>& layouts) {
+  const std::string& framework = question.framework;
   const std::string space =
-      layouts ? fmt::format("search: {{parallelism: [{}]}}\n", layouts->axes())
-              : fmt::format(
-                    "vary: {{model.batch_per_gpu: {}}}\n"
-                    "search: {{strategies: [ddp, zero, fsdp], options: [sharding, "
-                    "prefetch, checkpointing]}}\n",
-                    kBatches);
+      layouts
+          ? fmt::format("search: {{parallelism: [{}]{}}}\n", layouts->axes(),
+                        is_several(framework) ? fmt::format(", framework: [{}]", framework) : "")
+          : fmt::format(
+                "vary: {{model.batch_per_gpu: {}{}}}\n"
+                "search: {{strategies: [ddp, zero, fsdp], options: [sharding, "
+                "prefetch, checkpointing]}}\n",
+                kBatches, is_several(framework) ? fmt::format(", framework: [{}]", framework) : "");
   const std::string objective = objective_of(question, layouts.has_value());
   return fmt::format(
       "description: {}\n"
       "scenario: {}\n{}"
-      "constraints: {{memory: fits}}\n"
+      "constraints: {{memory: {}{}{}}}\n"
       "objective: {}\n",
-      yaml_quoted(description_of(question, objective)), kScenarioName, space, objective);
+      yaml_quoted(description_of(question, objective)), kScenarioName, space, question.fits,
+      question.deadline.empty() ? "" : ", deadline: " + question.deadline,
+      question.budget.empty() ? "" : ", budget_usd: " + question.budget, objective);
 }
 
 void keep(const char* name, std::string text) { FilesKept::current()->keep(name, std::move(text)); }

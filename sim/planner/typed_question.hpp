@@ -17,9 +17,13 @@ struct TypedQuestion {
   std::string batch = "1";        ///< samples per GPU
   std::string sequence;           ///< tokens of a sample; empty: the network's own
   std::string precision = "bf16_master";
-  std::string tokens;        ///< the whole training's; empty: nothing is said of it
-  std::string global_batch;  ///< samples of a step, of a plan; empty: 4 Mi tokens
-  std::string objective;     ///< a plan's; empty: time where tokens are given, else throughput
+  std::string framework;      ///< whose code; of a plan several, with commas; empty: the usual one
+  std::string budget;         ///< a plan's, in USD; empty: none
+  std::string deadline;       ///< a plan's time to train, with its unit; empty: none
+  std::string fits = "fits";  ///< a plan's memory: fits, a chance ("99%") or a size
+  std::string tokens;         ///< the whole training's; empty: nothing is said of it
+  std::string global_batch;   ///< samples of a step, of a plan; empty: 4 Mi tokens
+  std::string objective;      ///< a plan's; empty: time where tokens are given, else throughput
 };
 
 /// The text of the question as a scenario under a name of its own, kept as if it had been read from

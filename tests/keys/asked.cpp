@@ -73,6 +73,8 @@ class Corpus {
     plan =
         replaced(plan, "strategies: all, options: auto", "strategies: [ddp], options: [buckets]");
     attempt([&] { read_plan(write("plan2.yaml", plan), {}); });
+    plan = replaced(plan, "memory: 9GiB", "memory: 99%");
+    attempt([&] { read_plan(write("plan3.yaml", plan), {}); });
     const std::string llama = (root / "scenarios/plans/base/llama70b.yaml").string();
     plan = "scenario: " + llama + "\nsearch: {parallelism: [tensor]}\nobjective: time\n";
     attempt([&] { read_plan(write("plan3.yaml", plan), {}); });

@@ -125,6 +125,26 @@ BOOST_AUTO_TEST_CASE(an_excess_is_a_ratio_either_way) {
   BOOST_TEST(slow.excess() == 1.25);
 }
 
+BOOST_AUTO_TEST_CASE(a_chance_of_fitting_is_asked_for_where_the_interval_tells_it) {
+  // ln(80 / 72) is as far from the best estimate as the upper end: 95 %, by the 90 % interval.
+  const Figures figures = {{Metric::memory, {72, 64.8, 80}}};
+  Bound bound;
+  bound.capacity = 80;
+  const auto misses = [&](double chance) {
+    const Constraint asked{.name = "memory",
+                           .metric = Metric::memory,
+                           .sense = Constraint::Sense::fits,
+                           .chance = chance};
+    return misses_of(figures, bound, {asked}, false);
+  };
+  BOOST_TEST(misses(0).empty());
+  BOOST_TEST(misses(0.9499).empty());
+  BOOST_REQUIRE(misses(0.9501).size() == 1u);
+  BOOST_TEST(misses(0.99)[0].words == "fits with 95 %; at least 99 % is asked for");
+  bound.capacity = 70;
+  BOOST_TEST(misses(0.9)[0].words.starts_with("needs "));
+}
+
 }  // namespace
 BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse
