@@ -105,7 +105,7 @@ void add_validate(CLI::App& app) {
   add_repeated(validate_app, "--metric", command->metrics,
                "Compare only this key of the report: --metric step_time_s (repeatable)", "KEY");
   add_repeated(validate_app, "--case", command->names,
-               "Play only this case, or those of a pattern: --case 'llama_8b/*' (repeatable)",
+               "Play only this case, or those of a pattern:\n--case 'llama_8b/*' (repeatable)",
                "NAME");
   add_choice(validate_app, "--format", command->answer.format, "table, json, csv or markdown",
              {"table", "json", "csv", "markdown"}, "FORMAT");
