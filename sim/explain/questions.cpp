@@ -83,7 +83,7 @@ class Asker {
     };
   }
 
-  /// What the same training could be told to do otherwise, on the same machine.
+  /// Settings by which the same training goes faster on the same machine.
   void ask_software() {
     if (!costs_follow_datasheets()) return;
     if (scenario_.model.compile == Compile::none && !scenario_.share)

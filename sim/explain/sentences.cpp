@@ -174,7 +174,7 @@ std::string answer(const Explanation& explanation) {
   if (explanation.software.empty()) return text;
   const Alternative& setting = explanation.software.front();
   if (setting.saved_share < 10 * kNothing) return text;
-  return text + fmt::format(" Of settings that change no number, {} would save {}.", setting.words,
+  return text + fmt::format(" Without a change of results, {} would save {}.", setting.words,
                             percent(setting.saved_share));
 }
 

@@ -201,7 +201,7 @@ void take_transport(Cluster& cluster, double shift) {
   }
 }
 
-/// In this process, which can simulate no more then.
+/// Simulates in this process, which cannot simulate again.
 Headline shifted_headline(const Scenario& scenario, const Machine& machine, Source source,
                           const std::vector<std::vector<double>>& errors, double shift) {
   Machine shifted = shortened(

@@ -39,7 +39,7 @@ std::optional<std::int64_t> largest_batch_of(const Scenario& scenario, const Sch
 /// Nothing where it does not fit.
 using Tried = std::optional<FittingChange>;
 
-/// Simulated in this process, which can simulate no more then.
+/// Simulates in this process, which cannot simulate again.
 FittingChange figures_of(const Scenario& scenario, const Machine& machine) {
   EngineOptions options;
   options.enough = until_steady(scenario, machine.schedule);

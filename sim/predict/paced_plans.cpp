@@ -12,7 +12,7 @@ namespace {
 /// As strategy.ps.staleness takes them.
 const std::vector<std::string> kBounds = {"0", "1", "2", "4", "8", "16", "unbounded"};
 
-/// In this process, which can simulate no more then.
+/// Simulates in this process, which cannot simulate again.
 PacedUpdates simulated_pace(const PaceQuestion& question,
                             const std::vector<std::string>& overrides) {
   Scenario scenario = read_question(question.scenario, overrides);

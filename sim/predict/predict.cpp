@@ -199,7 +199,7 @@ OtherJobs other_jobs(const SharedCluster& shared) {
   return all;
 }
 
-/// In this process, which can simulate no more then.
+/// Simulates in this process, which cannot simulate again.
 Headline headline_alone(const Scenario& scenario, const Machine& machine) {
   Machine alone = machine;
   alone.others.emplace(OtherJobs{machine.others->cluster, machine.others->nodes, {}});

@@ -129,11 +129,12 @@ void find_knee(const Overview& all, Conclusion& told) {
     if (share(*entry) >= Conclusion::kWorthwhile) knee = entry;
   told.knee = knee->point;
   std::string text =
-      fmt::format("Knee: {:.0f} GPUs, each of which does {:.0f} % of what one of {:.0f} does",
+      fmt::format("Knee: {:.0f} GPUs; each does {:.0f} % of the work that each of {:.0f} does",
                   knee->ranks, 100 * share(*knee), first.ranks);
   const auto beyond = std::next(fastest.find(knee->ranks));
   if (beyond != fastest.end())
-    text += fmt::format("; of {:.0f} it is {:.0f} %", beyond->first, 100 * share(*beyond->second));
+    text += fmt::format("; with {:.0f} GPUs it is {:.0f} %", beyond->first,
+                        100 * share(*beyond->second));
   told.words.push_back(text + ".");
 }
 

@@ -69,7 +69,8 @@ BOOST_AUTO_TEST_CASE(the_knee_is_the_largest_machine_whose_gpus_still_do_their_w
                                      {{"8", "25"}, {64, 400}}});
   BOOST_TEST(*told.knee == 2u);
   BOOST_TEST(says(
-      told, "Knee: 32 GPUs, each of which does 85 % of what one of 8 does; of 64 it is 50 %."));
+      told,
+      "Knee: 32 GPUs; each does 85 % of the work that each of 8 does; with 64 GPUs it is 50 %."));
 }
 
 BOOST_AUTO_TEST_CASE(an_axis_costs_what_it_costs_in_the_geometric_mean) {
