@@ -23,9 +23,10 @@ class Mistake:
 
 class RehearseError(Exception):
     """The program ended without a result. `mistakes` are all that it said; the attributes are the
-    first one's."""
+    first one's. `index`: of predict_many, whose scenario's it is."""
 
     exit_code = 70
+    index: int | None = None
 
     def __init__(self, text: str, mistakes: list[Mistake]) -> None:
         super().__init__(text)

@@ -7,10 +7,10 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, overload
 
 from .answers import Answer, Prediction
-from .errors import BoundNotMet, InputError, Mistake
+from .errors import BoundNotMet, InputError, Mistake, RehearseError
 from .program import Question, as_json, assignments, hand_out, options, question_file, run
 from .spread import spread
 from .tables import Row, flat, frame
@@ -31,16 +31,49 @@ def predict(
         return Prediction(as_json(["run", file, "--quiet", *words], folder))
 
 
+def _predicted(scenario: Question) -> Prediction | RehearseError:
+    try:
+        return predict(scenario)
+    except RehearseError as error:
+        return error
+
+
+@overload
 def predict_many(
     scenarios: Iterable[Question],
     *,
+    errors: Literal["raise"] = "raise",
     executor: Executor | None = None,
     jobs: int | None = None,
     progress: bool = False,
-) -> list[Prediction]:
+) -> list[Prediction]: ...
+@overload
+def predict_many(
+    scenarios: Iterable[Question],
+    *,
+    errors: Literal["return"],
+    executor: Executor | None = None,
+    jobs: int | None = None,
+    progress: bool = False,
+) -> list[Prediction | RehearseError]: ...
+def predict_many(
+    scenarios: Iterable[Question],
+    *,
+    errors: Literal["raise", "return"] = "raise",
+    executor: Executor | None = None,
+    jobs: int | None = None,
+    progress: bool = False,
+) -> list[Prediction] | list[Prediction | RehearseError]:
     """Predicts each, side by side: on `jobs` threads, each with a process of the program, or by any
-    concurrent.futures.Executor (Dask's, Ray's, mpi4py's)."""
-    return spread(predict, [(each,) for each in scenarios], executor, jobs, progress)
+    concurrent.futures.Executor (Dask's, Ray's, mpi4py's). A wrong scenario raises its error, whose
+    `index` is its place; with errors="return" that error stands there, and all others are kept."""
+    found = spread(_predicted, [(each,) for each in scenarios], executor, jobs, progress)
+    for index, one in enumerate(found):
+        if isinstance(one, RehearseError):
+            one.index = index
+            if errors == "raise":
+                raise one
+    return found
 
 
 def explain(scenario: Question, *, overrides: Mapping[str, Any] | None = None, **given: Any) -> Answer:

@@ -94,6 +94,16 @@ class Questions(unittest.TestCase):
         found = rehearse_sim.predict_many(scenarios, jobs=4)
         self.assertEqual([each["nodes"] for each in found], [1 + i % 3 for i in range(12)])
 
+    def test_one_wrong_scenario_among_many_loses_no_other(self) -> None:
+        scenarios = [TOY, {**TOY, "model": {"use": "nobody"}}, TOY]
+        first, wrong, last = rehearse_sim.predict_many(scenarios, errors="return", jobs=2)
+        self.assertEqual(first["ranks"], last["ranks"])
+        self.assertIsInstance(wrong, rehearse_sim.InputError)
+        self.assertEqual(wrong.index, 1)
+        with self.assertRaises(rehearse_sim.InputError) as raised:
+            rehearse_sim.predict_many(scenarios, jobs=2)
+        self.assertEqual(raised.exception.index, 1)
+
 
 class Spread(unittest.TestCase):
     def test_processes_give_what_one_machine_gives(self) -> None:
