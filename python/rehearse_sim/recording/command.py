@@ -1,0 +1,380 @@
+"""`rehearse record [OPTIONS] -- COMMAND`: starts the command unchanged, with the agent in each of its
+Python processes, and makes a folder of what they saw."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from . import files, machine, strip
+from .measure import Measured, NothingRecorded, measure, read_ranks
+from .options import Options, WrongWords, parse
+from .yaml_text import block, seconds
+
+HOOK = Path(__file__).resolve().parent / "hook"
+USAGE = "Usage: rehearse record [OPTIONS] -- COMMAND"
+# Seconds that a stopped run has to end by itself.
+PATIENCE = 30.0
+# Seconds that files of ranks on other nodes may come later.
+OTHERS = 20.0
+
+
+def prepare(out: Path) -> None:
+    """The folder, empty of an earlier record's files."""
+    out.mkdir(parents=True, exist_ok=True)
+    for old in [*out.glob("rank_*.json*"), *out.glob("trace_rank_*.json.gz"),
+                *(out / name for name in WRITTEN)]:  # fmt: skip
+        if old.is_file():
+            old.unlink()
+    shutil.rmtree(out / "joined", ignore_errors=True)
+
+
+WRITTEN = ("record.yaml", "scenario.yaml", "profile.yaml", "comm.yaml", "cluster.yaml",
+           "topology.txt")  # fmt: skip
+
+
+def environment(options: Options) -> dict[str, str]:
+    own = dict(os.environ)
+    own["PYTHONPATH"] = os.pathsep.join(
+        [str(HOOK)] + ([own["PYTHONPATH"]] if own.get("PYTHONPATH") else [])
+    )
+    own["REHEARSE_RECORD"] = json.dumps({
+        "out": str(options.out.resolve()), "steps": options.steps, "warmup": options.warmup,
+        "timed": options.timed, "ranks": options.ranks, "stop": options.stop,
+        "names": options.names, "salt": secrets.token_hex(16), "parent": options.parent,
+    })  # fmt: skip
+    return own
+
+
+def run(options: Options) -> int:
+    """The command's own exit code; 128 and more as a shell has them, of one that was killed."""
+    try:
+        child = subprocess.Popen(options.command, env=environment(options))
+    except FileNotFoundError:
+        print(f"rehearse: error: {options.command[0]}: command not found", file=sys.stderr)
+        return 127
+    except PermissionError:
+        print(f"rehearse: error: {options.command[0]}: it cannot be run", file=sys.stderr)
+        return 126
+
+    def forward(number: int, _: Any) -> None:
+        if child.poll() is None:
+            child.send_signal(number)
+
+    # A terminal's Ctrl-C reaches the command by itself.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    others = {number: signal.signal(number, forward) for number in (signal.SIGTERM, signal.SIGHUP)}
+    stopped = 0.0
+    while True:
+        try:
+            code = child.wait(0.5)
+            break
+        except subprocess.TimeoutExpired:
+            pass
+        if options.stop and not stopped and all_recorded(options.out):
+            stopped = time.monotonic()
+            child.terminate()
+        elif stopped and time.monotonic() - stopped > PATIENCE:
+            child.kill()
+    signal.signal(signal.SIGINT, before)
+    for number, handler in others.items():
+        signal.signal(number, handler)
+    if stopped:
+        return 0
+    return code if code >= 0 else 128 - code
+
+
+def all_recorded(out: Path) -> bool:
+    ranks = read_ranks(out)
+    world = max((one.get("world", 1) for one in ranks), default=0)
+    return bool(ranks) and len(ranks) >= world and all(one.get("is_done") for one in ranks)
+
+
+def is_ours(options: Options) -> bool:
+    """Where each node started a record of its own, that of rank 0 makes the folder, once the others'
+    files are there."""
+    end = time.monotonic() + OTHERS
+    while True:
+        ranks = read_ranks(options.out)
+        own = [one for one in ranks if one.get("parent") == options.parent]
+        first = [one for one in ranks if one.get("rank") == 0]
+        if not first or first[0].get("parent") == options.parent:
+            world = max((one.get("world", 1) for one in ranks), default=0)
+            late = len(ranks) < world or any(one.get("state") != "ended" for one in ranks)
+            if len(own) == len(ranks) or not late or time.monotonic() > end:
+                return True
+            time.sleep(0.5)
+            continue
+        return False
+
+
+def topology(out: Path) -> None:
+    """What nvidia-smi says of the links inside this node."""
+    if shutil.which("nvidia-smi") is None:
+        return
+    try:
+        done = subprocess.run(["nvidia-smi", "topo", "-m"], capture_output=True, text=True,
+                              timeout=60, check=False)  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return
+    if done.returncode == 0 and done.stdout.strip():
+        (out / "topology.txt").write_text(done.stdout)
+
+
+def load_traces(out: Path, ranks: list[dict[str, Any]]) -> tuple[dict[int, dict[str, Any]], list[str]]:
+    """Traces of ranks, stripped; each is packed into the folder in place of the raw one."""
+    loaded, troubles = {}, []
+    for one in ranks:
+        rank = one.get("rank", 0)
+        raw = out / f"rank_{rank}.raw.json"
+        packed = out / f"trace_rank_{rank}.json.gz"
+        try:
+            if raw.exists():
+                made = strip.stripped(strip.load(raw))
+                with gzip.open(packed, "wt", compresslevel=6) as file:
+                    json.dump(made, file, separators=(",", ":"))
+                raw.unlink()
+            elif packed.exists():
+                made = strip.load(packed)
+            else:
+                continue
+        except (OSError, ValueError, EOFError) as error:
+            why = error.strerror if isinstance(error, OSError) and error.strerror else (
+                "it was cut off")  # fmt: skip
+            troubles.append(f"the trace of rank {rank} cannot be read: {why}")
+            packed.unlink(missing_ok=True)
+            raw.unlink(missing_ok=True)
+            continue
+        loaded[rank] = made
+    remove_strays(out)
+    return loaded, troubles
+
+
+def remove_strays(out: Path) -> None:
+    for pattern in ("rank_*.raw.json*", "rank_*.json.part"):
+        for stray in out.glob(pattern):
+            stray.unlink()
+
+
+def simulate(out: Path, *words: str) -> tuple[float, str]:
+    """A step that `run` predicts of the folder's scenario, in seconds; or its own words."""
+    from ..errors import RehearseError
+    from ..program import as_json
+
+    try:
+        answer = as_json(["run", str(out / "scenario.yaml"), "--no-intervals", *words])
+    except RehearseError as error:
+        return 0.0, str(error)
+    return float(answer["step_time_s"]), ""
+
+
+def analyse(out: Path, code: int = 0, quiet: bool = False) -> bool:
+    """Makes the folder's files from what the ranks left, and from records that were joined to it;
+    whether there is a scenario that runs."""
+    ranks = read_ranks(out)
+    loaded, troubles = load_traces(out, ranks)
+    summary: dict[str, Any] = {"format": "rehearse.record/1", "exit_code": code}
+    try:
+        found, own = measure(ranks, loaded)
+    except NothingRecorded as why:
+        summary |= {"state": "nothing to simulate", "why": str(why).splitlines()[0],
+                    "troubles": troubles,
+                    "ranks": rank_lines(ranks)}  # fmt: skip
+        (out / "record.yaml").write_text(block(summary))
+        tell(f"record: {out}: no scenario: {why}", quiet)
+        for line in troubles:
+            tell(f"record: {line}", quiet)
+        return False
+    others = [measured(folder)[0] for folder in sorted(out.glob("joined/*"))]
+    write(out, found, own, others)
+    predicted, trouble = simulate(out)
+    summary |= describe(found, own, ranks, predicted, trouble, troubles)
+    (out / "record.yaml").write_text(block(summary))
+    tell_answer(out, found, predicted, trouble, quiet)
+    return not trouble
+
+
+def measured(folder: Path) -> tuple[Measured, dict[str, Any]]:
+    ranks = read_ranks(folder)
+    return measure(ranks, load_traces(folder, ranks)[0])
+
+
+def join(words: list[str]) -> int:
+    """`import record SECOND --append FIRST`: FIRST gets the batches and collectives of SECOND."""
+    if len(words) != 3 or "--append" not in words[:2]:
+        print("rehearse: error: import record: expected a record and --append with another\n"
+              "remedy: rehearse import record SECOND --append FIRST", file=sys.stderr)  # fmt: skip
+        return 2
+    at = words.index("--append")
+    first, second = Path(words[at + 1]), Path(words[0] if at else words[2])
+    both = []
+    for folder in (first, second):
+        try:
+            both.append(measured(folder)[0])
+        except NothingRecorded as why:
+            print(f"{folder}: error: this is no record: {why}", file=sys.stderr)
+            return 2
+    if [(u.name, u.tensors) for u in both[0].units] != [(u.name, u.tensors) for u in both[1].units]:
+        print(f"{second}: error: it is of another network than {first}\n"
+              "remedy: record the same network at another batch or size", file=sys.stderr)  # fmt: skip
+        return 2
+    place = first / "joined" / str(1 + len(list(first.glob("joined/*"))))
+    place.mkdir(parents=True)
+    for file in [*second.glob("rank_*.json"), *second.glob("trace_rank_*.json.gz")]:
+        shutil.copy(file, place)
+    return 0 if analyse(first) else 3
+
+
+def write(out: Path, found: Measured, own: dict[str, Any], others: list[Measured]) -> None:
+    gpu, named = gpu_name(own)
+    (out / "profile.yaml").write_text(files.profile_text(found, own, gpu, others))
+    if any(one.points for one in [found, *others]):
+        (out / "comm.yaml").write_text(machine.comm_text(found, own, gpu, others))
+    (out / "cluster.yaml").write_text(machine.cluster_text(found, own, gpu, named))
+    (out / "scenario.yaml").write_text(files.scenario_text(found, own))
+
+
+def gpu_name(own: dict[str, Any]) -> tuple[str, bool]:
+    """The device's name, and whether it is one of `list gpus`."""
+    device = own["device"]
+    if device["kind"] == "cpu":
+        return own.get("processor") or "CPU", False
+    from ..program import shipped
+
+    for line in shipped("platforms/formats/devices.yaml").read_text().splitlines():
+        name, colon, value = line.partition(":")
+        if colon and name.strip().strip("\"'") == device["name"]:
+            return value.split("#")[0].strip().strip("\"'"), True
+    return device["name"], False
+
+
+def rank_lines(ranks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    lines = []
+    for one in ranks:
+        line = {"rank": one.get("rank"), "node": one.get("node"), "state": one.get("state"),
+                "steps": one.get("ended_steps"), **one.get("memory", {})}  # fmt: skip
+        if one.get("errors"):
+            line["errors"] = one["errors"]
+        lines.append(line)
+    return lines
+
+
+def describe(found: Measured, own: dict[str, Any], ranks: list[dict[str, Any]], predicted: float,
+             trouble: str, troubles: list[str]) -> dict[str, Any]:  # fmt: skip
+    step: dict[str, Any] = {
+        "time": seconds(found.step), "quartiles_apart": round(found.step_spread, 4),
+        "steps": found.plain_steps, "while_profiled": seconds(found.profiled_step),
+        "forward": seconds(found.accumulation * sum(u.forward for u in found.units)),
+        "backward": seconds(found.accumulation * sum(u.backward for u in found.units)),
+        "optimizer": seconds(found.optimizer), "exposed": seconds(found.exposed),
+        "loader": seconds(found.loader),
+    }  # fmt: skip
+    if predicted:
+        step["predicted"] = seconds(predicted)
+        step["error"] = round(predicted / found.step - 1, 4)
+    summary: dict[str, Any] = {
+        "state": "recorded" if not trouble else "recorded; run refuses the scenario",
+        "step": step,
+        "run": {"ranks": found.world, "nodes": found.nodes, "ranks_per_node": found.local,
+                "batch_per_rank": found.batch if found.batch_known else "unknown",
+                "micro_batches": found.accumulation, "precision": found.precision},
+        "cost_of_recording": {"share_outside_profiled_steps": round(found.own_share, 4),
+                              "profiled_over_plain": round(found.profiled_step / found.step, 4)},
+        "device": own["device"], "processor": own.get("processor", ""),
+        "versions": own.get("versions", {}), "flags": own.get("flags", {}),
+        "ports": own.get("nics", []),
+        "model": {k: v for k, v in own.get("model", {}).items() if k != "units"},
+        "optimizer": (own.get("optimizers") or [{}])[0],
+        "loader": own.get("loader", {}),
+        "wrappers": own.get("wrappers", {}), "frameworks": own.get("frameworks", {}),
+        "groups": own.get("groups", []), "meshes": own.get("meshes", []),
+        "collectives": [{"what": p.what, "size": f"{p.bytes:.0f}B", "ranks": p.ranks,
+                         "time": seconds(p.time), "spread": round(p.spread, 3),
+                         "in_a_step": round(p.count, 2)} for p in found.points],
+        "units": [{"name": u.name, "parameters": sum(u.tensors), "forward": seconds(u.forward),
+                   "backward": seconds(u.backward)} for u in found.units],
+        "ranks": rank_lines(ranks),
+        "unknown": found.unknown, "notes": found.notes + troubles,
+    }  # fmt: skip
+    if trouble:
+        summary["why"] = trouble.splitlines()[0]
+    return summary
+
+
+def tell(text: str, quiet: bool) -> None:
+    if not quiet:
+        print(text, file=sys.stderr)
+
+
+def tell_answer(out: Path, found: Measured, predicted: float, trouble: str, quiet: bool) -> None:
+    tell(f"record: {1e3 * found.step:.4g} ms a step ({found.plain_steps} steps), "
+         f"{found.world} ranks on {found.nodes} nodes", quiet)  # fmt: skip
+    if trouble:
+        tell(f"record: {out}/scenario.yaml is refused: {trouble.splitlines()[0]}", quiet)
+    else:
+        tell(f"record: {out}/scenario.yaml: predicted {1e3 * predicted:.4g} ms, "
+             f"{100 * (predicted / found.step - 1):+.1f} %", quiet)  # fmt: skip
+    for line in found.unknown:
+        tell(f"unknown: {line}", quiet)
+    for line in found.notes:
+        tell(f"note: {line}", quiet)
+    if not trouble:
+        tell(f"next: rehearse run {out}/scenario.yaml --set cluster.nodes={2 * found.nodes}", quiet)
+
+
+def main(words: list[str]) -> int:
+    """`record ...`, or `import record ...`."""
+    if words[:2] == ["import", "record"]:
+        return join(words[2:])
+    words = words[1:]
+    if {"-h", "--help"} & set(words[: words.index("--") if "--" in words else None]):
+        print(USAGE)
+        return 0
+    try:
+        options = parse(words)
+    except WrongWords as error:
+        message, _, remedy = str(error).partition("\n")
+        print(f"rehearse: error: record: {message}", file=sys.stderr)
+        print(remedy or f"remedy: {USAGE}", file=sys.stderr)
+        return 2
+    try:
+        prepare(options.out)
+    except OSError as error:
+        print(f"{options.out}: error: cannot make the folder: {error.strerror}", file=sys.stderr)
+        return 4
+    topology(options.out)
+    code = run(options)
+    if not is_ours(options):
+        tell(f"record: {options.out}: the host of rank 0 makes the folder", options.quiet)
+        return code
+    try:
+        analyse(options.out, code, options.quiet)
+    except Exception as error:  # the run's own code comes first
+        give_up(options.out, code, error)
+    return code
+
+
+def give_up(out: Path, code: int, error: Exception) -> None:
+    """Leaves what says why there is no scenario, in place of files that were cut off."""
+    why = error.strerror if isinstance(error, OSError) and error.strerror else (
+        f"{type(error).__name__}: {error}")  # fmt: skip
+    print(f"record: {out}: the folder could not be finished: {why}", file=sys.stderr)
+    try:
+        remove_strays(out)
+        for stray in [*out.glob("trace_rank_*.json.gz"), *(out / name for name in WRITTEN)]:
+            stray.unlink(missing_ok=True)
+        summary = {"format": "rehearse.record/1", "exit_code": code,
+                   "state": "nothing to simulate", "why": why}  # fmt: skip
+        (out / "record.yaml").write_text(block(summary))
+    except OSError:
+        pass
+
