@@ -30,6 +30,7 @@ constexpr std::size_t kMostReport = std::size_t{512} << 20;
 struct CompareCommand {
   std::string first, second;           ///< `second` empty: the first with `overrides`
   std::vector<std::string> overrides;  ///< of the second, "cluster.nodes=8"
+  std::vector<std::string> both;       ///< of both
   AnswerOptions answer;
 };
 
@@ -120,10 +121,12 @@ Compared side_of(const std::string& word, const std::vector<std::string>& overri
 Comparison compared(const CompareCommand& command) {
   ProgressLine line(command.answer.quiet);
   line.show("simulating: 1 of 2");
-  Compared first = side_of(command.first, {});
+  Compared first = side_of(command.first, command.both);
   line.show("simulating: 2 of 2");
   const std::string& other = command.second.empty() ? command.first : command.second;
-  return compare(std::move(first), side_of(other, command.overrides));
+  std::vector<std::string> changes = command.both;
+  changes.insert(changes.end(), command.overrides.begin(), command.overrides.end());
+  return compare(std::move(first), side_of(other, changes));
 }
 
 void compare_sides(const CompareCommand& command) {
@@ -149,6 +152,7 @@ void add_compare(CLI::App& app) {
       ->required();
   compare_app.add_option("B", command->second, "Another; else A with what --set changes");
   add_overrides(compare_app, command->overrides, "Replace a value of B's scenario (repeatable)");
+  add_like(compare_app, command->both);
   add_answer(compare_app, command->answer, "table, json, or csv of the figures");
   compare_app.add_flag("--quiet", command->answer.quiet, "No progress line");
   compare_app.footer(

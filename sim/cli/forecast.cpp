@@ -4,6 +4,7 @@
 #include "base/child_pool.hpp"
 #include "base/error.hpp"
 #include "cli/commands.hpp"
+#include "cli/forecast_loss.hpp"
 #include "cli/options.hpp"
 #include "config/json_text.hpp"
 #include "convergence/curve.hpp"
@@ -24,6 +25,7 @@ struct ForecastCommand {
   std::optional<double> delay_compensation;  ///< lambda; nothing: none
   bool mitigations = false;                  ///< compare with what may help
   int jobs = 0;                              ///< simulations side by side; 0: one per core
+  LossQuestion loss;                         ///< asked instead of all else
   AnswerOptions answer;
 };
 
@@ -116,6 +118,11 @@ void add_question(CLI::App& app, ForecastCommand& command) {
              "Tell it after so many samples", "N");
   add_parsed(app, "--to-accuracy", command.question.accuracy, parse_fraction,
              "Tell when this is reached: 0.95", "SHARE");
+  add_parsed(app, "--rates", command.question.course.rates, parse_rates,
+             "The rate decays: --rates 50%:0.1,75%:0.01 of the samples asked for", "CHANGES");
+  add_parsed(app, "--synchronous-first", command.question.course.synchronous_first,
+             parse_share_below_1,
+             "All workers in step for this share of the samples, then stale: 5%", "SHARE");
 }
 
 }  // namespace
@@ -124,8 +131,7 @@ void add_forecast(CLI::App& app) {
   const auto command = std::make_shared<ForecastCommand>();
   CLI::App& forecast_app =
       *app.add_subcommand("forecast", "What staleness does to accuracy, from a few runs");
-  forecast_app.add_option("CURVES", command->curves, "Curves of replays or real runs (JSON)")
-      ->required();
+  forecast_app.add_option("CURVES", command->curves, "Curves of replays or real runs (JSON)");
   add(forecast_app, "--scenario", command->pace.scenario, "Simulate this for pace and staleness",
       "FILE");
   add_overrides(forecast_app, command->pace.overrides,
@@ -141,8 +147,16 @@ void add_forecast(CLI::App& app) {
                         "Compare staleness bounds, simulated");
   forecast_app.add_flag("--mitigations", command->mitigations, "Compare with what may help");
   add_jobs(forecast_app, command->jobs);
+  add_loss_question(forecast_app, command->loss);
   add_answer(forecast_app, command->answer, "table, json, or csv of the curves");
-  forecast_app.callback([command] { forecast(*command); });
+  forecast_app.callback([command] {
+    if (!command->loss.runs.empty() && command->curves.empty())
+      return forecast_loss(command->loss, command->answer);
+    if (!command->loss.runs.empty())
+      refuse("--loss: curves tell of accuracy, runs of a loss", "ask one of the two");
+    if (command->curves.empty()) throw CLI::RequiredError("CURVES");
+    forecast(*command);
+  });
 }
 
 }  // namespace rehearse::inline cli

@@ -9,16 +9,13 @@
 #include "base/data_folder.hpp"
 #include "base/error.hpp"
 #include "cli/commands.hpp"
+#include "cli/help_topics.hpp"
 #include "cli/options.hpp"
 #include "config/whole_file.hpp"
 #include "keys/keys.hpp"
 
 namespace rehearse::inline cli {
 namespace {
-
-struct Topic {
-  const char *name, *text;
-};
 
 constexpr std::array kTopics = {
     Topic{"exit-codes",
@@ -75,6 +72,7 @@ std::vector<std::string> topics_of(const CLI::App& app) {
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
     names.push_back(command->get_name());
   for (const Topic& topic : kTopics) names.emplace_back(topic.name);
+  for (const Topic& topic : kLossTopics) names.emplace_back(topic.name);
   return names;
 }
 
@@ -84,6 +82,8 @@ std::string help_on(const CLI::App& app, const std::string& topic) {
   for (const Topic& one : kTopics)
     if (one.name == topic) return one.text;
   std::string text = glossary_line(topic);
+  for (const Topic& one : kLossTopics)
+    if (one.name == topic) text += (text.empty() ? "" : "\n") + std::string(one.text);
   const std::string keys = key_lines(topic);
   if (!keys.empty()) text += (text.empty() ? "" : "\n") + keys;
   if (!text.empty()) return text;
@@ -104,7 +104,7 @@ void add_help_topic(CLI::App& app) {
   CLI::App& help = *app.add_subcommand("help", "Explain a command, a key, or a word");
   help.add_option("TOPIC", *topic,
                   "A command, a key (model.sequence), a word (MFU), exit-codes,\n"
-                  "environment, files or units; none: all commands");
+                  "environment, files, units, loss, diloco or \"batch size\";\nnone: all commands");
   help.callback(
       [topic, &app] { write_stdout(topic->empty() ? app.help() : help_on(app, *topic)); });
 }

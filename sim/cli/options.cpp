@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/number.hpp"
 #include "base/quantity.hpp"
+#include "config/count.hpp"
 #include "report/memory_verdict.hpp"
 
 namespace rehearse::inline cli {
@@ -87,6 +88,14 @@ double parse_share_above_0(const std::string& text) {
   return *number / 100;
 }
 
+double parse_share_below_1(const std::string& text) {
+  const auto number =
+      text.ends_with('%') ? decimal_number(text.substr(0, text.size() - 1)) : std::nullopt;
+  if (!number || *number <= 0 || *number >= 100)
+    expected("a share above 0, below 100%, like 5%", text);
+  return *number / 100;
+}
+
 Seconds parse_time_above_0(const std::string& text) {
   return above_0(text, parse_seconds, "a time above 0 with its unit, like 90s");
 }
@@ -147,6 +156,23 @@ void add_output(CLI::App& app, AnswerOptions& answer, const std::string& about) 
 
 void add_overrides(CLI::App& app, std::vector<std::string>& overrides, const std::string& about) {
   add_repeated(app, "--set", overrides, about, "KEY=VALUE");
+}
+
+void add_like(CLI::App& app, std::vector<std::string>& overrides) {
+  const std::string way = "data-parallel:";
+  const auto check = [way](const std::string& text) -> std::string {
+    if (text.starts_with(way) && count_number(text.substr(way.size()))) return "";
+    return fmt::format("expected data-parallel:TOKENS, such as data-parallel:20B; got \"{}\"",
+                       text);
+  };
+  const auto assign = [&overrides, way](const std::string& text) {
+    overrides.push_back("train.like.data_parallel=" + text.substr(way.size()));
+  };
+  app.add_option_function<std::string>("--like", assign,
+                                       "At equal loss: as low as plain synchronous training on so\n"
+                                       "many tokens, --like data-parallel:20B")
+      ->check(CLI::Validator(check, "", "like"))
+      ->type_name("WAY:TOKENS");
 }
 
 CLI::Option* add_fail_unless(CLI::App& app, std::string& condition) {

@@ -54,6 +54,7 @@ CLI::Option* add_parsed(CLI::App& app, const std::string& name, Target& target, 
 /// number above 0, a momentum in [0, 0.99999), and a share in (0, 1) as a number.
 double parse_share(const std::string& text);
 double parse_share_above_0(const std::string& text);
+double parse_share_below_1(const std::string& text);
 Seconds parse_time_above_0(const std::string& text);
 Bytes parse_size_above_0(const std::string& text);
 Shard parse_shard(const std::string& text);
@@ -72,6 +73,8 @@ void add_verbose(CLI::App& app, AnswerOptions& answer);
 void add_output(CLI::App& app, AnswerOptions& answer,
                 const std::string& about = "Write to this file");
 void add_overrides(CLI::App& app, std::vector<std::string>& overrides, const std::string& about);
+/// `--like data-parallel:20B`: an assignment to train.like.data_parallel.
+void add_like(CLI::App& app, std::vector<std::string>& overrides);
 CLI::Option* add_fail_unless(CLI::App& app, std::string& condition);
 void add_jobs(CLI::App& app, int& jobs, const std::string& what = "Simulations");
 /// `--format`, `--output`, `--html` and `--color`.

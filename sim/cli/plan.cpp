@@ -1,6 +1,7 @@
 // `rehearse plan PLAN`: searches what a study may choose from, and ranks what is feasible.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iostream>
 
 #include "base/error.hpp"
@@ -145,6 +146,7 @@ void add_plan(CLI::App& app) {
   CLI::App& plan = *app.add_subcommand("plan", "Search a study for the best choice");
   const auto question = add_typed_plan(plan, command->plan);
   add_overrides(plan, command->overrides, "Replace a value of the plan's scenario (repeatable)");
+  add_like(plan, command->overrides);
   add_format(plan, command->answer);
   add(plan, "--output", command->answer.output,
       "Keep results in this folder; else PLAN.plan,\nor MODEL_on_NxCLUSTER.plan", "FOLDER");
@@ -177,6 +179,8 @@ void add_plan(CLI::App& app) {
       command->answer.output =
           (typed ? name_of(*question) : command->plan.stem().string()) + ".plan";
     if (typed) command->question = *question;
+    command->question.equal_loss = std::ranges::any_of(
+        command->overrides, [](const auto& one) { return one.starts_with("train.like"); });
     run_plan_file(*command);
   });
 }

@@ -29,12 +29,16 @@ long staleness_level(const Observation& seen) {
 
 /// Observations of one setting get one number, in the order in which settings come.
 std::vector<std::size_t> number_settings(const std::vector<Observation>& observations) {
-  std::map<std::tuple<long, double, double, double, double>, std::size_t> numbers;
+  using Stretches = std::vector<std::tuple<double, double, double>>;
+  std::map<std::tuple<long, double, double, double, double, Stretches>, std::size_t> numbers;
   std::vector<std::size_t> result;
   for (const Observation& seen : observations) {
+    Stretches stretches;
+    for (const TrainingStretch& one : seen.setting.stretches)
+      stretches.emplace_back(one.samples, one.learning_rate, one.staleness);
     const auto key =
         std::tuple(staleness_level(seen), seen.setting.learning_rate, seen.setting.momentum,
-                   seen.setting.samples_per_update, seen.setting.delay_compensation);
+                   seen.setting.samples_per_update, seen.setting.delay_compensation, stretches);
     result.push_back(numbers.try_emplace(key, numbers.size()).first->second);
   }
   return result;

@@ -28,14 +28,26 @@ double across(int i, int count) { return 2.0 * i / (count - 1) - 1; }
 
 double log_of(double index) { return std::log(std::max(index, 1e-12)); }
 
+/// How far above the middle the grid of edges reaches, in deviations: beyond what a run trained
+/// with, too. (Networks with normalization bear rates far above a quadratic's edge.)
+double highest_edge(const std::vector<TrainingOutcome>& outcomes) {
+  constexpr double kBeyond = 2;
+  double most = kDeviations;
+  for (const TrainingOutcome& outcome : outcomes)
+    if (!outcome.failed)
+      most = std::max(most, (log_of(kBeyond * outcome.index) - std::log(kEdge)) / kEdgeDeviation);
+  return most;
+}
+
 }  // namespace
 
 DivergenceOdds::DivergenceOdds(const std::vector<TrainingOutcome>& outcomes) {
   double most = -1e300;
   double prior = 0;  // the sum of its weights
+  const double highest = highest_edge(outcomes);
   for (int i = 0; i < kEdges; ++i) {
     for (int j = 0; j < kWidths; ++j) {
-      const double edge_off = kDeviations * across(i, kEdges);
+      const double edge_off = std::lerp(-kDeviations, highest, (1 + across(i, kEdges)) / 2);
       const double width_off = kDeviations * across(j, kWidths);
       Guess guess{.log_edge = std::log(kEdge) + kEdgeDeviation * edge_off,
                   .width = kWidth * std::exp(kWidthDeviation * width_off),

@@ -56,6 +56,7 @@ TrainingSetting fresh(TrainingSetting setting) {
   setting.staleness = Staleness{};
   setting.order.clear();
   setting.course.clear();
+  for (TrainingStretch& one : setting.stretches) one.staleness = 0;
   return setting;
 }
 

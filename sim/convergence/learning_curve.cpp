@@ -37,8 +37,8 @@ Number at_most(const Number& x, double most) {
 }
 
 /// ((1 + t)^(1 - fading) - 1) / (1 - fading), with log = ln(1 + t).
-template <class Number>
-Number lost(double log, const Number& fading) {
+template <class Log, class Number>
+Number lost(const Log& log, const Number& fading) {
   const Number rest = (1 - fading) * log;
   if (std::abs(value_of(rest)) < 1e-9) return log * (1 + rest / 2);
   return expm1(rest) / (1 - fading);
@@ -76,32 +76,41 @@ double effective_updates(double updates, double momentum) {
 template <class Number>
 using Parameters = std::array<Number, kLearningCurveParameters>;
 
-/// Of fresh gradients.
+/// Of fresh gradients, so many of which have had their whole effect.
 template <class Number>
-Number fresh_progress(const Parameters<Number>& curve, const CurvePlace& place) {
+Number fresh_progress(const Parameters<Number>& curve, double rate, double batch, double updates) {
   using std::exp;
-  const Number saturation = exp(curve[kLogSaturation] + curve[kBatchPower] * std::log(place.batch));
-  return exp(curve[kLogScale]) * effective_updates(place.updates, place.momentum) *
-         place.effective_rate / (1 + place.effective_rate / saturation);
+  const Number saturation = exp(curve[kLogSaturation] + curve[kBatchPower] * std::log(batch));
+  return exp(curve[kLogScale]) * updates * rate / (1 + rate / saturation);
 }
 
-/// Of updates that are so stale on average, where fresh ones would have made `progress`.
+template <class Number>
+Number fresh_progress(const Parameters<Number>& curve, const CurvePlace& place) {
+  return fresh_progress(curve, place.effective_rate, place.batch,
+                        effective_updates(place.updates, place.momentum));
+}
+
+/// Of updates that are so stale on average, where fresh ones would have made `progress` more;
+/// `begun` is how far they had come before.
 template <class Number>
 Number stale_progress(const Parameters<Number>& curve, const StalePlace& stale, double spread_gain,
-                      const Number& progress) {
+                      const Number& progress, const Number& begun = Number(0)) {
   using std::exp;
   using std::log;
   constexpr double kNearest = 0.98;     // to the edge
   constexpr double kWorstSlowing = 20;  // in ln, where exp() is still a number
   const Number curvature = exp(curve[kLogCurvature] - curve[kSpreadPower] * std::log(spread_gain));
   const Number index = at_most<Number>(curvature * stale.index, kNearest);
-  if (value_of(index) <= 0) return progress;
+  if (value_of(index) <= 0) return begun + progress;
   const Number log_odds = log(index / (1 - index));
   const Number fading = softplus(Number(curve[kFading] + curve[kFadingByIndex] * log_odds));
   const Number log_slowing = curve[kLogStrength] + curve[kSteepness] * log_odds +
                              curve[kStalenessPower] * std::log((1 + stale.staleness) / 2) +
                              fading * std::log(kMiddle);
-  return slowed(progress, Number(exp(at_most(log_slowing, kWorstSlowing))), fading);
+  const Number slowing = exp(at_most(log_slowing, kWorstSlowing));
+  if (value_of(begun) <= 0) return slowed(progress, slowing, fading);
+  const Number already = begun + slowing * lost(Number(log1p(begun)), fading);
+  return slowed(Number(already + progress), slowing, fading);
 }
 
 /// The part of a cost in ln(error) that goes with the staleness.
@@ -144,6 +153,42 @@ Parts<Number> parts_of(const Parameters<Number>& curve, const CurvePlace& place)
                             wander(curve, place.recent.staleness, cost(place.recent)))};
 }
 
+/// Of a training whose rate or protocol changes.
+template <class Number>
+Parts<Number> parts_of_stretches(const Parameters<Number>& curve, const CurvePlace& place) {
+  using std::exp;
+  using std::log;
+  const CurveStretch& last = place.stretches.back();
+  const Number floor =
+      exp(curve[kLogFloor]) * (1 + exp(curve[kLogNoise]) * last.effective_rate / last.batch);
+  const auto after = [&](const Number& progress) -> Number {
+    return log(floor + place.initial_error * exp(-curve[kPower] * log1p(progress)));
+  };
+  Number fresh(0), stale(0);
+  double updates = 0, staleness = 0, highest = 0;
+  for (const CurveStretch& one : place.stretches) {
+    const double whole = updates > 0 ? one.updates : effective_updates(one.updates, place.momentum);
+    const Number more = fresh_progress(curve, one.effective_rate, one.batch, whole);
+    stale = stale_progress(curve, one.stale, 1, more, stale);
+    fresh += more;
+    updates += one.updates;
+    staleness += one.updates * one.stale.staleness;
+    if (one.stale.staleness > 0) highest = std::max(highest, one.effective_rate);
+  }
+  const Number healthy = after(fresh);
+  if (value_of(fresh) <= 0) return {healthy, Number(0)};
+  const Number cost = after(stale) - healthy;
+  if (highest <= 0) return {healthy, cost};
+  // The wandering goes with the rate, too.
+  return {healthy, cost - wander(curve, staleness / updates, cost) +
+                       (last.effective_rate / highest) * wander(curve, last.stale.staleness, cost)};
+}
+
+template <class Number>
+Parts<Number> all_parts_of(const Parameters<Number>& curve, const CurvePlace& place) {
+  return place.stretches.empty() ? parts_of(curve, place) : parts_of_stretches(curve, place);
+}
+
 }  // namespace
 
 LearningCurvePrior learning_curve_prior() {
@@ -157,7 +202,7 @@ LearningCurvePrior learning_curve_prior() {
 LogError log_error(const LearningCurve& curve, const CurvePlace& place) {
   Parameters<double> parameters;
   for (int i = 0; i < kLearningCurveParameters; ++i) parameters[i] = curve[i];
-  const auto [healthy, penalty] = parts_of(parameters, place);
+  const auto [healthy, penalty] = all_parts_of(parameters, place);
   return {healthy + penalty, std::max(0.0, penalty)};
 }
 
@@ -165,7 +210,7 @@ LogErrorSlope log_error_slope(const LearningCurve& curve, const CurvePlace& plac
   Parameters<Dual> parameters;
   for (int i = 0; i < kLearningCurveParameters; ++i)
     parameters[i] = Dual(curve[i], kLearningCurveParameters, i);
-  const auto [healthy, penalty] = parts_of(parameters, place);
+  const auto [healthy, penalty] = all_parts_of(parameters, place);
   return {healthy.value() + penalty.value(), healthy.derivatives() + penalty.derivatives()};
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <Eigen/Core>
+#include <vector>
 
 namespace rehearse::inline convergence {
 
@@ -95,6 +96,14 @@ struct StalePlace {
   double index = 0;      ///< r; nothing trains where h r is 1, and it is taken for 0.98 at most
 };
 
+/// A part of a training whose rate, batch and staleness stay as they are.
+struct CurveStretch {
+  double effective_rate = 0.1;
+  double batch = 1;  ///< samples per update over the fit's
+  StalePlace stale;
+  double updates = 0;  ///< in it
+};
+
 /// Where on which curve.
 struct CurvePlace {
   double effective_rate = 0.1;
@@ -105,6 +114,11 @@ struct CurvePlace {
   double spread_gain = 1;  ///< Slowing::spread_gain
   double updates = 0;
   double initial_error = 0.9;
+  /// Of a training whose rate or protocol changes: its parts until then in order, the last one as
+  /// far as it has come; empty: rate, batch and staleness above stay. The progress t of one part
+  /// begins where that of the part before ended, so that what staleness costs early, while the
+  /// rate is high, a rate that has decayed does not catch up with.
+  std::vector<CurveStretch> stretches{};
 };
 
 struct LogError {

@@ -67,6 +67,40 @@ PastStaleness TrainingSetting::past_after(double updates) const {
           std::lerp(before.past.recent, next->past.recent, part)};
 }
 
+double TrainingSetting::samples_after(double updates) const {
+  double samples = 0, left = updates;
+  for (const TrainingStretch& one : stretches) {
+    const double own = (one.samples - samples) / one.samples_per_update;
+    if (left <= own || &one == &stretches.back()) return samples + left * one.samples_per_update;
+    left -= own;
+    samples = one.samples;
+  }
+  return updates * samples_per_update;
+}
+
+double TrainingSetting::updates_after(double samples) const {
+  double before = 0, updates = 0;
+  for (const TrainingStretch& one : stretches) {
+    const double end = &one == &stretches.back() ? samples : std::min(samples, one.samples);
+    updates += std::max(0.0, end - before) / one.samples_per_update;
+    before = std::max(before, one.samples);
+    if (samples <= one.samples) return updates;
+  }
+  return stretches.empty() ? samples / samples_per_update : updates;
+}
+
+TrainingSetting with_stretches(TrainingSetting setting, std::vector<TrainingStretch> stretches) {
+  if (stretches.empty()) return setting;
+  const auto nearest = std::ranges::max_element(stretches, {}, [](const TrainingStretch& one) {
+    return one.learning_rate * (1 + 2 * one.staleness);
+  });
+  setting.learning_rate = nearest->learning_rate;
+  setting.samples_per_update = nearest->samples_per_update;
+  setting.staleness = nearly_constant_staleness(nearest->staleness);
+  setting.stretches = std::move(stretches);
+  return setting;
+}
+
 std::vector<CoursePoint> course_of(const std::vector<std::uint32_t>& staleness) {
   PastStalenessMeter meter;
   std::vector<CoursePoint> course;
@@ -156,6 +190,7 @@ Observation observe(const Curve& curve, const std::string& name, double trained_
                             .samples_per_update = samples_per_update,
                             .course = course_of(curve)},
                            curve.mitigation, curve.workers);
+  seen.setting = with_stretches(std::move(seen.setting), curve.stretches);
   seen.initial_error = error_of(curve.points.front(), curve);
   seen.updates = static_cast<double>(last.update);
   if (curve.points.size() > 1) seen.points = points_of(curve);

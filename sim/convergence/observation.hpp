@@ -28,11 +28,21 @@ struct TrainingSetting {
   /// How the staleness changes along the run, in order of updates; empty: not at all.
   std::vector<CoursePoint> course = {};
 
+  /// Parts of a training whose rate or protocol changes, in order; empty: it does not. Rate,
+  /// samples per update and staleness above are then those of the part nearest to its edge.
+  std::vector<TrainingStretch> stretches = {};
+
+  /// Samples after so many updates, and the other way about.
+  double samples_after(double updates) const;
+  double updates_after(double samples) const;
   /// Before the first point of the course as at that, after the last as at that, linear between.
   PastStaleness past_after(double updates) const;
   /// How far a constant gradient leads per update: rate / (1 - momentum).
   double effective_rate() const { return learning_rate / (1 - momentum); }
 };
+
+/// The setting of a training in these parts, none of which has no samples; without any as it is.
+TrainingSetting with_stretches(TrainingSetting setting, std::vector<TrainingStretch> stretches);
 
 /// Course of a whole run whose updates had these stalenesses, in order of application.
 std::vector<CoursePoint> course_of(const std::vector<std::uint32_t>& staleness);

@@ -22,6 +22,7 @@ struct Slowing {
   double spread_gain = 1;   ///< the edge of the staleness's distribution over that of its mean
   double order_factor = 1;  ///< by which the order of the updates moves the edge
   double compensation = 0;
+  std::vector<double> stretches{};  ///< `index` of each of the setting's
 };
 Slowing slowing_of(const TrainingSetting& setting, double compensation, double order_factor = 1);
 

@@ -7,6 +7,10 @@
 namespace rehearse::inline convergence {
 
 Seconds Pace::time_to(double samples) const {
+  if (first_samples > 0) {
+    const double first = std::min(samples, first_samples);
+    return Seconds(first / first_samples_per_s + (samples - first) / samples_per_s);
+  }
   const double updates = samples / samples_per_update;
   const auto known = static_cast<double>(applied.size());
   if (updates >= known) {
@@ -19,6 +23,10 @@ Seconds Pace::time_to(double samples) const {
 }
 
 double Pace::samples_by(Seconds time) const {
+  if (first_samples > 0) {
+    const double first = std::min(time.value() * first_samples_per_s, first_samples);
+    return first + (time.value() - first / first_samples_per_s) * samples_per_s;
+  }
   const auto next = std::ranges::upper_bound(applied, time);
   const auto done = static_cast<double>(next - applied.begin());
   const Seconds before = next == applied.begin() ? Seconds(0) : *std::prev(next);

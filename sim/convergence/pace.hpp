@@ -13,6 +13,8 @@ struct Pace {
   double samples_per_update = 1;  ///< above 0
   /// When its updates were applied, in order; empty: at the rate throughout.
   std::vector<Seconds> applied = {};
+  /// So many samples come before them at a rate of their own (without `applied`).
+  double first_samples = 0, first_samples_per_s = 1;
 
   /// When so many samples have been trained (0 at time 0, linear from update to update, and by the
   /// rate after the last one); infinite for infinitely many.

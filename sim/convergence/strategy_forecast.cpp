@@ -16,7 +16,7 @@ double samples_asked(const ConvergenceModel& model, const TrainingPlan& plan,
   if (question.at && plan.pace) return plan.pace->samples_by(*question.at);
   if (question.samples) return *question.samples;
   const TrainingSetting& setting = plan.setting;
-  if (!setting.course.empty()) return setting.course.back().update * setting.samples_per_update;
+  if (!setting.course.empty()) return setting.samples_after(setting.course.back().update);
   return model.domain.most_updates * model.reference_samples;
 }
 
@@ -41,7 +41,7 @@ std::vector<ForecastPoint> curve_of(const Forecast& forecast, const StrategyFore
   for (const double share : curve_shares(forecast.setting())) {
     const double samples = told.samples * share;
     curve.push_back({samples, told.time_to(samples),
-                     forecast.accuracy_after(samples / told.samples_per_update)});
+                     forecast.accuracy_after(forecast.setting().updates_after(samples))});
   }
   return curve;
 }
@@ -51,7 +51,7 @@ void add_target(const Forecast& forecast, const Forecast& without, double accura
   constexpr double kNever = std::numeric_limits<double>::infinity();
   const Estimate<std::optional<double>> needed = forecast.updates_to(accuracy);
   const auto samples = [&](const std::optional<double>& updates) {
-    return updates ? *updates * told.samples_per_update : kNever;
+    return updates ? forecast.setting().samples_after(*updates) : kNever;
   };
   told.target = accuracy;
   told.samples_to_target = {samples(needed.value), samples(needed.low), samples(needed.high)};
@@ -102,25 +102,27 @@ std::vector<TrainingPlan> with_mitigations(const std::vector<TrainingPlan>& plan
   return all;
 }
 
-StrategyForecast forecast_strategy(const ConvergenceModel& model, const TrainingPlan& plan,
+StrategyForecast forecast_strategy(const ConvergenceModel& model, const TrainingPlan& asked,
                                    const ForecastQuestion& question) {
+  TrainingPlan plan = asked;
+  plan.setting = along(plan.setting, question.course, samples_asked(model, asked, question));
   const Forecast forecast(model, plan.setting);
   const Forecast without(model, fresh(plan.setting));
   StrategyForecast told;
   told.name = plan.name;
-  told.mean_staleness = plan.setting.staleness.mean();
-  told.p99_staleness = plan.setting.staleness.percentile(0.99);
-  told.learning_rate = plan.setting.learning_rate;
+  told.mean_staleness = asked.setting.staleness.mean();
+  told.p99_staleness = asked.setting.staleness.percentile(0.99);
+  told.learning_rate = asked.setting.learning_rate;
   told.momentum = plan.setting.momentum;
   told.delay_compensation = plan.setting.delay_compensation;
-  told.samples_per_update = plan.setting.samples_per_update;
+  told.samples_per_update = asked.setting.samples_per_update;
   told.pace = plan.pace;
   told.stability_index = forecast.stability_index();
   told.failure_probability = forecast.failure_probability();
   told.verdict = forecast.verdict();
-  told.samples = samples_asked(model, plan, question);
+  told.samples = samples_asked(model, asked, question);
   told.time = told.time_to(told.samples);
-  const double updates = told.samples / told.samples_per_update;
+  const double updates = plan.setting.updates_after(told.samples);
   told.accuracy = forecast.accuracy_after(updates);
   told.mean_accuracy = forecast.mean_accuracy_after(updates);
   told.staleness_loss = without.accuracy_after(updates).value - told.accuracy.value;

@@ -7,6 +7,7 @@
 #include "base/quantity.hpp"
 #include "convergence/forecast.hpp"
 #include "convergence/pace.hpp"
+#include "convergence/rate_course.hpp"
 
 namespace rehearse::inline convergence {
 
@@ -17,6 +18,7 @@ struct ForecastQuestion {
   std::optional<Seconds> at;
   std::optional<double> samples;
   std::optional<double> accuracy;  ///< to be reached, as a share
+  RateCourse course{};             ///< over the samples that are asked for
 };
 
 /// A way to train: its name, the setting that it makes, and its pace where that is known.

@@ -204,6 +204,8 @@ Explanation explain(const RunFacts& facts, const Machine& machine, const Headlin
   result.pipeline = pipeline_of(basis, result.ranks);
   add_alternatives(base, std::move(alternatives), result);
   result.words = sentences(result);
+  if (const auto& loss = facts.scenario.train.loss; loss && !loss->line.empty())
+    result.words.push_back(loss->line);
   return result;
 }
 

@@ -1,4 +1,5 @@
 #include "keys/keys.hpp"
+#include "scenario/loss_section.hpp"
 #include "scenario/section_keys.hpp"
 
 namespace rehearse::inline keys {
@@ -18,6 +19,9 @@ std::vector<KeySection> training_keys() {
         {"global_batch", "map", "-", "Samples of a step of all GPUs; micro-batches follow."},
         {"global_batch.tokens", "text (a count, such as 4Mi)", "-", "The same in tokens."},
         {"global_batch.sequences", "text (a count, such as 1024)", "-", "The same in sequences."}}},
+
+      {"train.", "Length by what it comes to", "Rehearse", "sim/scenario/loss_section.cpp",
+       loss_keys()},
 
       {"run.", "What is simulated", "Rehearse", kRun,
        run_keys()},
@@ -41,6 +45,9 @@ std::vector<KeySection> training_keys() {
          "Mitliagkas et al. 2016"},
         {"delay_compensation", "number >= 0", "-", "Its lambda.", "Zheng et al. 2017"},
         {"to_accuracy", "number > 0 (share)", "-", "Accuracy to reach."},
+        {"rates", "list of map", "-", "How the learning rate changes along the training, in order."},
+        {"rates[].after", "number > 0 (share)", "required", "Share of the samples."},
+        {"rates[].times", "number > 0", "required", "The rate from there on, over the first."},
         {"accept", "list of network | data | optimizer", "-",
          "In what the curves' training may differ from this one."}}}};
 }

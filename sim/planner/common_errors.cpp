@@ -4,13 +4,18 @@
 #include <cmath>
 
 #include "report/common_errors.hpp"
+#include "report/training_kind.hpp"
 
 namespace rehearse::inline planner {
 namespace {
 
 /// Of time over time, or of whatever else is in proportion to it.
 Estimate<double> beside(const Candidate& one, const Candidate& choice, Metric metric) {
-  const Ends<double> off = together(choice.shifts, one.shifts);
+  const bool by_length = metric == Metric::train_time || metric == Metric::usd ||
+                         metric == Metric::energy || metric == Metric::co2;
+  const Ends<double> off = by_length ? together(with(choice.shifts, choice.loss_shifts),
+                                                with(one.shifts, one.loss_shifts))
+                                     : together(choice.shifts, one.shifts);
   const double mine = one.figures->at(metric).value, its = choice.figures->at(metric).value;
   const double ratio = info(metric).more_is_better ? its / mine : mine / its;
   return {ratio, ratio * std::exp(off.low), ratio * std::exp(off.high)};

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "config/count.hpp"
 #include "planner/common_errors.hpp"
 #include "planner/plan_view.hpp"
 #include "planner/words.hpp"
@@ -43,6 +44,33 @@ double memory_share(const Candidate& candidate) {
   const auto memory = candidate.figures->find(Metric::memory);
   if (memory == candidate.figures->end() || candidate.bound.capacity <= 0) return 1;
   return memory->second.value / candidate.bound.capacity;
+}
+
+/// At equal loss: whether what methods cost in loss leaves the choice open. Else what the
+/// comparison leaves out.
+std::string loss_sentence(const PlanResult& result) {
+  const std::vector<Candidate>& candidates = result.prepared.candidates;
+  std::vector<TrainingKind> kinds;
+  for (const std::size_t i : result.ranking) kinds.push_back(candidates[i].kind);
+  const double like = candidates[*result.choice].kind.like_tokens;
+  if (like <= 0) {
+    const std::string left_out = left_out_line(kinds);
+    return left_out.empty() ? "" : " " + left_out;
+  }
+  std::string text = fmt::format(
+      " Each is as long as it takes to the loss of {} tokens of plain "
+      "training.",
+      count_text(like));
+  for (const std::size_t i : result.ranking) {
+    const auto chance = chance_of_choice(candidates[i]);
+    const bool other = candidates[i].kind.method != candidates[*result.choice].kind.method ||
+                       candidates[i].kind.batch != candidates[*result.choice].kind.batch;
+    if (i == *result.choice || !other || !chance || *chance >= kSureChance) continue;
+    return text +
+           fmt::format(" Undecided beside {}: a pilot run of both, on {} tokens, would decide.",
+                       settings_text(result.prepared, i), count_text(like / 10));
+  }
+  return text;
 }
 
 }  // namespace
@@ -131,7 +159,8 @@ std::string plan_answer(const PlanResult& result) {
   if (second != sure) beside("Runner-up", second);
   const auto room = safest(result);
   if (room != sure && room != second) beside("Most room in memory", room);
-  return text + fmt::format(" {} of {} candidates are feasible.", all.feasible, all.candidates);
+  return text + loss_sentence(result) +
+         fmt::format(" {} of {} candidates are feasible.", all.feasible, all.candidates);
 }
 
 }  // namespace rehearse::inline planner

@@ -129,7 +129,9 @@ Simulated simulated_from(const ResultStore& store, const std::string& key) {
             .too_large = report.contains("too_large"),
             .parts = parts_of(report),
             .stage_parts = stage_parts_of(report),
-            .shifts = shifts_of(report)};
+            .shifts = shifts_of(report),
+            .loss_shifts = loss_shifts(report),
+            .kind = training_kind(report)};
   } catch (const Json::exception& error) {
     fail_as_damaged(store.file(), "the result " + key, error.what());
   }

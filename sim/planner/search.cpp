@@ -158,6 +158,8 @@ class Search {
     candidate.figures = std::move(result.figures);
     candidate.parts = std::move(result.parts);
     candidate.stage_parts = std::move(result.stage_parts);
+    candidate.loss_shifts = std::move(result.loss_shifts);
+    candidate.kind = std::move(result.kind);
     candidate.misses.clear();
     if (!candidate.figures) {
       candidate.stage = Stage::error;

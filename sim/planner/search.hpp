@@ -7,6 +7,7 @@
 
 #include "planner/bound.hpp"
 #include "planner/plan.hpp"
+#include "report/training_kind.hpp"
 
 namespace rehearse::inline planner {
 
@@ -38,6 +39,9 @@ struct Candidate {
   std::map<std::string, double> parts{}, stage_parts{};
   /// By source of error, the logarithm of what its step takes over its best estimate at both ends.
   std::map<std::string, std::pair<double, double>> shifts{};
+  /// The same of its length, by what costs it tokens at equal loss.
+  std::map<std::string, std::pair<double, double>> loss_shifts{};
+  TrainingKind kind{};
   /// Its objective over the choice's, both being off by the same errors; of those compared so.
   std::optional<Estimate<double>> beside_choice{};
 };
@@ -48,7 +52,8 @@ struct Simulated {
   std::string error;
   bool too_large = false;  ///< memory cannot suffice, so that nothing was played
   std::map<std::string, double> parts{}, stage_parts{};
-  std::map<std::string, std::pair<double, double>> shifts{};
+  std::map<std::string, std::pair<double, double>> shifts{}, loss_shifts{};
+  TrainingKind kind{};
 };
 
 struct SearchTask {

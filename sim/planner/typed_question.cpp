@@ -131,7 +131,7 @@ std::vector<std::string> words_of(const TypedQuestion& question) {
 /// Where each candidate's step has as many samples, the least time is the highest throughput, even
 /// if nobody says how long the training is.
 std::string objective_of(const TypedQuestion& question, bool layouts) {
-  const bool endless = question.tokens.empty();
+  const bool endless = question.tokens.empty() && !question.equal_loss;
   if (question.objective.empty()) return endless ? "throughput" : "time";
   return layouts && endless && question.objective == "time" ? "throughput" : question.objective;
 }

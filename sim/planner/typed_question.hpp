@@ -23,7 +23,8 @@ struct TypedQuestion {
   std::string fits = "fits";  ///< a plan's memory: fits, a chance ("99%") or a size
   std::string tokens;         ///< the whole training's; empty: nothing is said of it
   std::string global_batch;   ///< samples of a step, of a plan; empty: 4 Mi tokens
-  std::string objective;      ///< a plan's; empty: time where tokens are given, else throughput
+  std::string objective;      ///< a plan's; empty: time where a length is given, else throughput
+  bool equal_loss = false;    ///< train.like says the length
 };
 
 /// The text of the question as a scenario under a name of its own, kept as if it had been read from

@@ -16,6 +16,7 @@
 #include "predict/largest_batch.hpp"
 #include "predict/measured_job.hpp"
 #include "predict/replications.hpp"
+#include "predict/synchronous_part.hpp"
 #include "report/compute_grounds.hpp"
 #include "report/steady_state.hpp"
 #include "strategy/server_host.hpp"
@@ -320,6 +321,7 @@ Prediction predict(const Scenario& scenario, Machine machine, const Options& opt
   std::optional<ShiftedRuns> shifted;
   if (options.intervals) shifted.emplace(scenario, result.machine, costs);
   FewerNodes fewer_nodes(scenario);
+  SynchronousPart in_step(scenario);
   LargestBatch largest(scenario, options);
   std::optional<HeadlineRun> alone;
   if (result.machine.others && !result.machine.others->jobs.empty())
@@ -345,6 +347,7 @@ Prediction predict(const Scenario& scenario, Machine machine, const Options& opt
   facts.replications = typical.of;
   facts.replications_error = typical.error;
   facts.speed_without_one = fewer_nodes.speed(facts);
+  facts.synchronous_rate = in_step.samples_per_s();
   if (alone) {
     facts.others = &*result.machine.others;
     facts.step_time_alone = alone->result().step_time;

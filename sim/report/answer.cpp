@@ -143,6 +143,7 @@ std::string answer(const Report& report) {
   add(pace_sentence(report));
   add(training_sentence(report));
   add(accuracy_sentence(report));
+  if (report.loss) add(report.loss->line);
   add(bound_sentence(report));
   if (rests_on_datasheet(report.compute)) add("These times rest on a datasheet alone.");
   return text;

@@ -7,6 +7,7 @@
 
 #include "report/json_view.hpp"
 #include "report/prediction_interval.hpp"
+#include "report/training_kind.hpp"
 
 namespace rehearse::inline report {
 namespace {
@@ -19,8 +20,9 @@ struct FigureKey {
   enum class Kind {
     neither,
     as_time,
-    as_rate
-  } kind;  ///< in proportion to the step, or to its inverse
+    as_rate,
+    as_training
+  } kind;  ///< in proportion to the step, to its inverse, or to the step and the training's length
 };
 
 /// People compare these first; each side may lack some.
@@ -30,9 +32,9 @@ constexpr std::array kFigures = {
     FigureKey{"tokens_per_s", "tokens/s", FigureUnit::rate, FigureKey::Kind::as_rate},
     FigureKey{"tokens_per_s_per_gpu", "tokens/s a GPU", FigureUnit::rate, FigureKey::Kind::as_rate},
     FigureKey{"mfu", "MFU", FigureUnit::share, FigureKey::Kind::as_rate},
-    FigureKey{"train_time_s", "training", FigureUnit::seconds, FigureKey::Kind::as_time},
-    FigureKey{"cost.gpu_hours", "GPU hours", FigureUnit::number, FigureKey::Kind::as_time},
-    FigureKey{"cost.usd", "USD", FigureUnit::usd, FigureKey::Kind::as_time},
+    FigureKey{"train_time_s", "training", FigureUnit::seconds, FigureKey::Kind::as_training},
+    FigureKey{"cost.gpu_hours", "GPU hours", FigureUnit::number, FigureKey::Kind::as_training},
+    FigureKey{"cost.usd", "USD", FigureUnit::usd, FigureKey::Kind::as_training},
     FigureKey{"cost.energy_kwh", "energy", FigureUnit::number, FigureKey::Kind::neither},
     FigureKey{"memory.used_bytes", "memory", FigureUnit::bytes, FigureKey::Kind::neither},
     FigureKey{"staleness.mean", "staleness", FigureUnit::number, FigureKey::Kind::neither},
@@ -66,7 +68,10 @@ FigurePair figure_of(const Comparison& both, const FigureKey& which, const Json&
   if (!pair.first || !pair.second || *pair.first <= 0 || *pair.second <= 0) return pair;
   pair.ratio = *pair.second / *pair.first;
   std::optional<Ends<double>> ends;
-  if (both.common_errors && which.kind != neither) {
+  if (both.common_errors && which.kind == as_training) {
+    ends = together(with(both.first.shifts, loss_shifts(both.first.report.loss)),
+                    with(both.second.shifts, loss_shifts(both.second.report.loss)));
+  } else if (both.common_errors && which.kind != neither) {
     ends = together(both.first.shifts, both.second.shifts);
     if (which.kind == as_rate) ends = Ends<double>{-ends->high, -ends->low};
   } else {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "config/count.hpp"
 #include "config/json_text.hpp"
 #include "report/answer.hpp"
 #include "report/comparison.hpp"
@@ -11,6 +12,7 @@
 #include "report/json_view.hpp"
 #include "report/memory_verdict.hpp"
 #include "report/table.hpp"
+#include "report/training_kind.hpp"
 
 namespace rehearse::inline report {
 namespace {
@@ -96,6 +98,27 @@ std::string pace_sentence(const Comparison& both) {
     text += ")";
   }
   return text + ".";
+}
+
+/// How long both take to the same loss, and whether that decides; or what is left out of it.
+std::string loss_sentence(const Comparison& both) {
+  const TrainingKind first = training_kind(both.first.report),
+                     second = training_kind(both.second.report);
+  const auto time = figure_of(both, "train_time_s");
+  const bool equal = first.like_tokens > 0 && first.like_tokens == second.like_tokens;
+  if (!equal || time == both.figures.end() || !time->ratio || !time->interval)
+    return left_out_line({first, second});
+  const double ratio = *time->ratio;
+  const double chance = ratio < 1 ? 1 - *time->chance_of_more() : *time->chance_of_more();
+  std::string text = fmt::format(
+      "To the loss of {} tokens of plain training B takes {:.3g} times as long (90 %: {:.3g} to "
+      "{:.3g}; {} with {}).",
+      count_text(first.like_tokens), ratio, time->interval->low, time->interval->high,
+      ratio < 1 ? "sooner" : "later", chance_words(chance));
+  if (chance < kSureChance)
+    text += fmt::format(" Undecided: a pilot run of both, on {} tokens, would decide.",
+                        count_text(first.like_tokens / 10));
+  return text;
 }
 
 std::string parts_sentence(const Comparison& both) {
@@ -206,8 +229,9 @@ void add_parts(const char* title, const std::vector<PartPair>& parts, bool bytes
 
 std::string answer(const Comparison& comparison) {
   std::string text;
-  for (const std::string& sentence : {pace_sentence(comparison), parts_sentence(comparison),
-                                      memory_sentence(comparison), cost_sentence(comparison)})
+  for (const std::string& sentence :
+       {pace_sentence(comparison), loss_sentence(comparison), parts_sentence(comparison),
+        memory_sentence(comparison), cost_sentence(comparison)})
     if (!sentence.empty()) text += (text.empty() ? "" : " ") + sentence;
   return text;
 }

@@ -63,7 +63,7 @@ std::optional<StrategyForecast> accuracy_of(const Basis& basis, const Report& re
   if (!scenario.convergence) return std::nullopt;
   const Convergence& known = *scenario.convergence;
   const PacedUpdates paced = paced_updates(basis, report, known.whole_run);
-  const TrainingPlan plan{
+  TrainingPlan plan{
       .name = report.strategy,
       .setting = mitigated(setting_of(paced, known.learning_rate, known.momentum), known.mitigation,
                            static_cast<std::uint32_t>(static_cast<double>(report.ranks) /
@@ -71,6 +71,14 @@ std::optional<StrategyForecast> accuracy_of(const Basis& basis, const Report& re
       .pace = paced.pace};
   ForecastQuestion question{.at = {}, .samples = {}, .accuracy = known.target};
   question.samples = training_samples(scenario, basis.facts.schedule.samples_per_iteration);
+  question.course.rates = known.rates;
+  if (const ParameterServer* const server = server_in(scenario.strategy))
+    question.course.synchronous_first = server->switch_share;
+  if (basis.facts.synchronous_rate && question.samples && plan.pace) {
+    plan.pace->applied.clear();
+    plan.pace->first_samples = question.course.synchronous_first * *question.samples;
+    plan.pace->first_samples_per_s = *basis.facts.synchronous_rate;
+  }
   StrategyForecast told = forecast_strategy(*known.model, plan, question);
   if (local_steps(scenario.strategy) > 1)
     told.outside_calibration.push_back(

@@ -90,6 +90,17 @@ Ends<double> spread(double value, const Ends<double>& by_steps,
           std::exp(std::hypot(above(by_steps.high, value), above(failures.high.value(), time)))};
 }
 
+/// The same with what the training's length itself is not known by.
+Ends<double> with_length(double value, const Ends<double>& bounds,
+                         const std::optional<LossCost>& loss) {
+  if (!loss || !loss->amount || value <= 0 || loss->amount->value <= 0) return bounds;
+  const Estimate<double>& amount = *loss->amount;
+  return {value * std::exp(-std::hypot(std::log(value / bounds.low),
+                                       std::log(amount.value / amount.low))),
+          value * std::exp(std::hypot(std::log(bounds.high / value),
+                                      std::log(amount.high / amount.value)))};
+}
+
 }  // namespace
 
 double mean_error(const std::vector<double>& values, double deviation) {
@@ -134,7 +145,8 @@ std::vector<KeyBounds> intervals_of(const Report& report, const RunFacts& facts,
     intervals.push_back({"epoch_time_s", as_time(report.epoch_time->value())});
   }
   if (report.train_time) {
-    intervals.push_back({"train_time_s", as_time(report.train_time->value())});
+    const double time = report.train_time->value();
+    intervals.push_back({"train_time_s", with_length(time, as_time(time), report.loss)});
   }
   if (report.memory) {
     intervals.push_back(
@@ -148,7 +160,9 @@ std::vector<KeyBounds> intervals_of(const Report& report, const RunFacts& facts,
     intervals.push_back({"staleness.mean", staleness_bounds(mean, sources, alone)});
   }
   // What failures add to chance.
-  const auto as_whole = [&](double value) { return spread(value, as_time(value), report.goodput); };
+  const auto as_whole = [&](double value) {
+    return with_length(value, spread(value, as_time(value), report.goodput), report.loss);
+  };
   if (report.cost) {
     const CostReport& cost = *report.cost;
     intervals.push_back({"cost.gpu_hours", as_whole(cost.gpu_hours)});

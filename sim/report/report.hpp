@@ -11,6 +11,7 @@
 
 #include "base/ends.hpp"
 #include "collective/collective_cost.hpp"
+#include "convergence/loss_cost.hpp"
 #include "convergence/staleness_histogram.hpp"
 #include "convergence/strategy_forecast.hpp"
 #include "memory/memory.hpp"
@@ -289,6 +290,7 @@ struct Report {
   std::optional<StalenessReport> staleness;
   std::optional<StrategyForecast> accuracy;  ///< where the scenario says how the model learns
   std::string accuracy_from;  ///< whose curves say it: "small_cnn on mnist"; empty: no accuracy
+  std::optional<LossCost> loss{};  ///< what the training's length comes to, where that is known
   std::optional<CostReport> cost;
   std::optional<EnergyReport> energy;    ///< where the scenario asks for it
   std::optional<GoodputReport> goodput;  ///< where it tells of failures, or of a start
@@ -389,6 +391,8 @@ struct RunFacts {
   std::optional<Seconds> step_time_alone = {};
   /// Throughput with one node fewer over that with all, where it was simulated.
   std::optional<double> speed_without_one = {};
+  /// Samples per second of the part that is in step before updates go stale, where there is one.
+  std::optional<double> synchronous_rate = {};
   std::vector<CollectiveReport> collectives = {};
   /// Memory that the schedule's programs need, without the largest batch, where it is known.
   std::optional<MemoryReport> memory = {};

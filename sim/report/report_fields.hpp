@@ -16,12 +16,40 @@
 #include "report/report.hpp"
 #include "report/report_forms.hpp"
 
+namespace rehearse::inline base {
+
+constexpr auto json_fields(const Estimate<double>*) {
+  return std::tuple(field("value", &Estimate<double>::value), field("low", &Estimate<double>::low),
+                    field("high", &Estimate<double>::high));
+}
+
+}  // namespace rehearse::inline base
+
 namespace rehearse::inline convergence {
+
+constexpr std::size_t json_count(const LossCost::Asked*) { return 3; }
+constexpr const char* to_string(LossCost::Asked asked) {
+  return asked == LossCost::Asked::like     ? "like"
+         : asked == LossCost::Asked::target ? "target"
+                                            : "length";
+}
 
 constexpr auto json_fields(const Pace*) {
   return std::tuple(field("samples_per_s", &Pace::samples_per_s),
                     field("samples_per_update", &Pace::samples_per_update),
                     field("applied_s", &Pace::applied));
+}
+
+constexpr auto json_fields(const TokenCost*) {
+  return std::tuple(field("name", &TokenCost::name), field("ratio", &TokenCost::ratio),
+                    field("source", &TokenCost::source));
+}
+
+constexpr auto json_fields(const LossCost*) {
+  return std::tuple(field("asked", &LossCost::asked), field("method", &LossCost::method),
+                    field("like_tokens", &LossCost::like_tokens), field("unit", &LossCost::unit),
+                    field("amount", &LossCost::amount), field("parts", &LossCost::parts),
+                    field("line", &LossCost::line));
 }
 
 }  // namespace rehearse::inline convergence
@@ -320,9 +348,10 @@ constexpr auto json_fields(const Report*) {
       field("collectives", &Report::collectives),
       field("step_time_alone_s", &Report::step_time_alone),
       field("other_jobs", &Report::other_jobs), field("accuracy", &Report::accuracy),
-      field("accuracy_from", &Report::accuracy_from), field("cost", &Report::cost),
-      field("energy", &Report::energy), field("goodput", &Report::goodput),
-      field("start", &Report::start), field_as<IntervalsForm>("intervals", &Report::intervals),
+      field("accuracy_from", &Report::accuracy_from), field_if_any("loss", &Report::loss),
+      field("cost", &Report::cost), field("energy", &Report::energy),
+      field("goodput", &Report::goodput), field("start", &Report::start),
+      field_as<IntervalsForm>("intervals", &Report::intervals),
       group<Report>("interval_basis", field("time", &Report::time_basis),
                     field("memory", &Report::memory_basis),
                     field("used_memory", &Report::used_basis)),

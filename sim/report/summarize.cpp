@@ -38,6 +38,13 @@ void add_identity(const Basis& basis, Report& report) {
   report.replications_error = basis.facts.replications_error;
 }
 
+/// With the part that is in step, where updates go stale after it.
+Seconds train_time_of(const RunFacts& facts, double samples, double samples_per_s) {
+  if (!facts.synchronous_rate) return Seconds(samples / samples_per_s);
+  const double share = server_in(facts.scenario.strategy)->switch_share;
+  return Seconds(samples * (share / *facts.synchronous_rate + (1 - share) / samples_per_s));
+}
+
 void add_times(const Basis& basis, Report& report) {
   const std::vector<std::vector<Seconds>> steps = measured_steps(basis);
   report.step_time = step_time(steps);
@@ -54,7 +61,7 @@ void add_times(const Basis& basis, Report& report) {
   if (const auto samples = scenario.train.samples_per_epoch)
     report.epoch_time = Seconds(static_cast<double>(*samples) / report.samples_per_s);
   if (const auto samples = training_samples(scenario, basis.facts.schedule.samples_per_iteration))
-    report.train_time = Seconds(*samples / report.samples_per_s);
+    report.train_time = train_time_of(basis.facts, *samples, report.samples_per_s);
 }
 
 void add_steady_state(const Basis& basis, Report& report) {
@@ -193,6 +200,9 @@ void add_assumptions(const Basis& basis, const std::vector<std::string>& costs, 
                     100 * kSteadyPrecision));
   if (const int steps = local_steps(basis.facts.scenario.strategy); steps > 1)
     add(fmt::format("a step = {} local steps and what is exchanged after them", steps));
+  if (basis.facts.synchronous_rate)
+    add(fmt::format("strategy.ps.switch: {:.4g} samples/s in step, which the training's time has",
+                    *basis.facts.synchronous_rate));
   if (const auto& local = basis.facts.scenario.strategy.local_sgd; local && local->outer)
     add(outer_step_line(basis.facts.scenario.strategy, basis.facts.scenario.cluster));
   if (const auto* server = server_in(basis.facts.scenario.strategy);
@@ -256,6 +266,7 @@ Report summarize(const RunFacts& facts) {
   report.accuracy = accuracy_of(basis, report);
   if (const auto& known = facts.scenario.convergence)
     report.accuracy_from = fmt::format("{} on {}", known->network, known->dataset);
+  if (const auto& loss = facts.scenario.train.loss) report.loss = *loss;
   const std::vector<std::string> cost_lines = add_costs(basis, report);
   report.intervals = intervals_of(report, facts, sampling_of(basis));
 

@@ -209,6 +209,38 @@ void add_staleness(const Report& report, const StalenessReport& staleness, Page&
                              staleness.max));
 }
 
+// --- loss ----------------------------------------------------------------------------------------
+
+/// A line from the lower end of an interval to the upper one, with a mark at the value, on a scale
+/// from 0.
+std::string interval_bar(const Ends<double>& ends, double value, std::size_t width) {
+  const auto column = [&](double at) {
+    return static_cast<std::size_t>(std::lround(at / ends.high * static_cast<double>(width - 1)));
+  };
+  std::string text;
+  for (std::size_t i = 0; i < width; ++i)
+    text += i == column(value) ? "●" : i >= column(ends.low) ? "─" : "·";
+  return text;
+}
+
+void add_loss(const Report& report, Page& page) {
+  const LossCost& loss = *report.loss;
+  if (loss.asked == LossCost::Asked::length || !report.train_time) return;
+  const auto interval = interval_of(report, "train_time_s");
+  if (!interval || !std::isfinite(interval->high) || interval->high <= 0) return;
+  const std::string range =
+      fmt::format("{} to {}", format(Seconds(interval->low)), format(Seconds(interval->high)));
+  page.field(loss.asked == LossCost::Asked::like ? "equal loss" : "to the target",
+             page.ink(Ink::strong, left(format(*report.train_time), kValueColumns)) + range);
+  page.field("",
+             page.ink(Ink::compute, interval_bar(*interval, report.train_time->value(),
+                                                 std::min<std::size_t>(40, page.body_width()))));
+  for (const TokenCost& part : loss.parts)
+    page.wrapped_field("", Ink::faint,
+                       fmt::format("{}: {:.3g} times the tokens ({:.3g} to {:.3g}; {})", part.name,
+                                   part.ratio.value, part.ratio.low, part.ratio.high, part.source));
+}
+
 // --- accuracy ------------------------------------------------------------------------------------
 
 void add_accuracy(const StrategyForecast& told, const std::string& from, Page& page) {
@@ -387,6 +419,7 @@ std::string to_terminal(const Report& report, int width, bool color, Detail deta
   add_stages(report, page);
   if (report.memory) add_memory(report, *report.memory, page);
   if (report.staleness) add_staleness(report, *report.staleness, page);
+  if (report.loss) add_loss(report, page);
   if (report.accuracy) add_accuracy(*report.accuracy, report.accuracy_from, page);
   add_economy(report, page);
   add_grounds(report, page);

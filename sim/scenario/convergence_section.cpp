@@ -66,6 +66,20 @@ double share(const Value& value) {
   return number;
 }
 
+/// `[{after: 0.5, times: 0.1}, ...]`
+std::vector<RateChange> read_rates(const Value& value) {
+  std::vector<RateChange> rates;
+  for (const Value& one : value.as_list()) {
+    Map map = one.as_map();
+    rates.push_back({share(map.require("after")), map.require("times").as_positive_number()});
+    map.finish();
+    const std::size_t count = rates.size();
+    if (count > 1 && rates[count - 1].after <= rates[count - 2].after)
+      one.fail("expected changes in the order of the training");
+  }
+  return rates;
+}
+
 }  // namespace
 
 Convergence read_convergence_section(const Value& value, const Scenario* scenario) {
@@ -92,6 +106,7 @@ Convergence read_convergence_section(const Value& value, const Scenario* scenari
   if (const auto compensation = map.optional("delay_compensation"))
     convergence.mitigation.delay_compensation = compensation->as_non_negative_number();
   if (const auto target = map.optional("to_accuracy")) convergence.target = share(*target);
+  if (const auto rates = map.optional("rates")) convergence.rates = read_rates(*rates);
   map.finish();
   return convergence;
 }

@@ -188,6 +188,7 @@ void ScenarioReader::resolve_training() {
     check_optimizer(root_.require("optimizer"), scenario_);
   if (has_optimizer_) apply_clipping(*framework_, scenario_);
   apply_grad_scaler(scenario_);
+  if (has_optimizer_ && root_.has("train")) apply_loss(root_.require("train"), scenario_);
 }
 
 void ScenarioReader::read_run() {
@@ -231,12 +232,15 @@ void ScenarioReader::complete() {
   append(scenario_.assumptions, document_.defaults_taken());
   append(scenario_.assumptions, defaults_->defaults_taken());
   say_silent_defaults(root_, scenario_);
+  say_loss(scenario_);
 }
 
 Scenario ScenarioReader::read() {
   // What each scenario rests on is among the files that it stands for, in one order: intervals are
-  // as wide as the one says, and a GPU that nobody describes is of a generation of the other.
-  for (const char* file : {"architectures.yaml", "intervals.yaml"})
+  // as wide as the one says, a GPU that nobody describes is of a generation of the other, and the
+  // loss is by the rest.
+  for (const char* file : {"architectures.yaml", "intervals.yaml", "convergence/workloads.yaml",
+                           "convergence/methods.yaml"})
     Document::load(platforms_path(file));
   check_kind(root_, FileKind::scenario);
   const std::size_t before = Mistakes::current() == nullptr ? 0 : Mistakes::current()->events();

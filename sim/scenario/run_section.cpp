@@ -130,6 +130,8 @@ Train read_train_section(const Value& value) {
   const Train train = read_fields(map, train_fields());
   map.optional("tokens");  // both are read with the model, the cluster and the strategy
   map.optional("global_batch");
+  map.optional("like");
+  map.optional("to");
   if (train.epochs && !train.samples_per_epoch && !map.has("tokens"))
     map.require("epochs").mistake("epochs of how many samples?",
                                   "add samples_per_epoch, or say tokens instead");

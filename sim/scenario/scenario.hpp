@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "convergence/convergence_model.hpp"
+#include "convergence/rate_course.hpp"
 #include "cost/cost.hpp"
 #include "cost/given_times.hpp"
 #include "cost/whole_step.hpp"
@@ -18,6 +19,10 @@
 #include "model/transformer.hpp"
 #include "profile/comm_profile.hpp"
 #include "strategy/strategy.hpp"
+
+namespace rehearse::inline convergence {
+struct LossCost;
+}
 
 namespace rehearse::inline scenario {
 
@@ -32,6 +37,8 @@ struct Train {
   std::optional<double> epochs;
   std::optional<std::int64_t> steps;  ///< of the optimizer, in the place of both
   Market market = Market::on_demand;
+  /// What it comes to in loss: the length follows from it, or leaves it out; nothing: nobody knows.
+  std::shared_ptr<const LossCost> loss{};
 };
 
 /// Slows one rank down, always.
@@ -97,8 +104,9 @@ struct Convergence {
   std::shared_ptr<const ConvergenceModel> model;
   std::string network, dataset;  ///< what its curves trained
   double learning_rate = 0.1, momentum = 0;
-  Mitigation mitigation;         ///< what changes how gradients are applied
-  std::optional<double> target;  ///< an accuracy to reach, as a share
+  Mitigation mitigation;            ///< what changes how gradients are applied
+  std::optional<double> target;     ///< an accuracy to reach, as a share
+  std::vector<RateChange> rates{};  ///< how the rate changes along the training
   /// The run is simulated from its first update to its last, which all count, as in a curve; else
   /// it stands for a longer one, and what counts is what it measures while all workers train.
   bool whole_run = false;

@@ -2,31 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cmath>
 #include <variant>
 
-#include "base/number.hpp"
+#include "config/count.hpp"
 
 namespace rehearse::inline scenario {
 namespace {
 
-constexpr double kMostTokens = 1e18;
-constexpr std::int64_t kMostMicroBatches = 1'000'000;
-
-struct Suffix {
-  const char* text;
-  double factor;
-};
-constexpr std::array<Suffix, 9> kSuffixes = {{{"Ki", 1024.0},
-                                              {"Mi", 1048576.0},
-                                              {"Gi", 1073741824.0},
-                                              {"K", 1e3},
-                                              {"M", 1e6},
-                                              {"G", 1e9},
-                                              {"B", 1e9},
-                                              {"T", 1e12},
-                                              {"", 1}}};
+constexpr std::int64_t kMostOfAStep = 1'000'000;
 
 /// Tokens of a sample; `where` asked in tokens.
 std::int64_t tokens_of_sample(const Value& where, const Scenario& scenario) {
@@ -86,17 +70,8 @@ bool says_accumulation(const Value& strategy) {
 }  // namespace
 
 std::int64_t read_count_of(const Value& value) {
-  const std::string text = value.as_string();
-  for (const Suffix& suffix : kSuffixes) {
-    if (!text.ends_with(suffix.text)) continue;
-    const std::string digits = text.substr(0, text.size() - std::string(suffix.text).size());
-    const std::optional<double> number = decimal_number(digits);
-    if (!number) break;
-    const double count = *number * suffix.factor;
-    if (count >= 1 && count <= kMostTokens && count == std::floor(count))
-      return static_cast<std::int64_t>(count);
-    break;
-  }
+  if (const std::optional<double> count = count_number(value.as_string()))
+    return static_cast<std::int64_t>(*count);
   value.fail(
       fmt::format("expected a count such as 15T, 300B, 4Mi or 1024; got \"{}\"", value.shown()));
 }
@@ -137,7 +112,7 @@ void apply_global_batch(const Value& train, const Value& strategy, Scenario& sce
   const Replicas replicas = replicas_of(scenario);
   const std::int64_t one = replicas.count * scenario.batch_per_gpu;
   if (one == 0) return;  // what is wrong with the cluster or the batch is said where it stands
-  if (sequences % one != 0 || sequences / one > kMostMicroBatches)
+  if (sequences % one != 0 || sequences / one > kMostOfAStep)
     wanted->fail(fmt::format("{} samples are no whole number of micro-batches of {} on {} {}",
                              sequences, scenario.batch_per_gpu, replicas.count, replicas.noun),
                  fmt::format("a multiple of {}, or another batch_per_gpu", one));

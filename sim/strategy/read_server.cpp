@@ -120,6 +120,10 @@ Fields<ParameterServer> server_fields(Framework* framework) {
        [framework](Map& map, P& ps) { read_protocol(map, *framework, ps); }},
       field("warmup_rounds", &P::warmup_rounds, form::integer(0, 1'000'000),
             "Synchronous rounds at first."),
+      silent("switch", &P::switch_share, form::within(0, 0.999),
+             "Share of the training that all workers do in step before updates go stale.",
+             "Sync-Switch (Li et al. 2021)")
+          .otherwise("0"),
       field("local_steps", &P::local_steps, form::integer(1, kMostMicroBatches),
             "A worker's own steps between pull and push.", "McMahan et al. 2017"),
       field("outer_optimizer", &P::outer,
@@ -164,6 +168,10 @@ ParameterServer read_parameter_server(Map& map, Framework& framework) {
     map.at_key("warmup_rounds")
         .fail("all rounds are synchronous already",
               "set staleness to a bound or unbounded, or remove warmup_rounds");
+  }
+  if (ps.switch_share > 0 && ps.staleness == 0u) {
+    map.at_key("switch").fail("all of the training is in step already",
+                              "set staleness to a bound or unbounded, or remove switch");
   }
   if (ps.backup_workers > 0 && ps.staleness != 0u) {
     map.at_key("backup_workers")

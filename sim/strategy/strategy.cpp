@@ -30,6 +30,7 @@ std::string server_name(const ParameterServer& ps) {
   if (ps.backup_workers > 0) name += fmt::format(", {} backup", ps.backup_workers);
   if (ps.sampled_workers > 0) name += fmt::format(", {} sampled", ps.sampled_workers);
   if (ps.warmup_rounds > 0) name += fmt::format(", {} warm-up", ps.warmup_rounds);
+  if (ps.switch_share > 0) name += fmt::format(" after {:g} % in step", 100 * ps.switch_share);
   if (ps.local_steps > 1) name += fmt::format(", {} local", ps.local_steps);
   if (ps.outer) name += ", outer sgd";
   return name;

@@ -230,6 +230,10 @@ struct ParameterServer {
   /// Bounded or asynchronous: after so many synchronous rounds, in which all gradients are
   /// averaged.
   int warmup_rounds = 0;
+  /// Bounded or asynchronous: share of the training's samples that all workers do in step before
+  /// (Sync-Switch: Li et al., ICDCS 2021), with a rate in proportion to their batch. What is played
+  /// is the part after it.
+  double switch_share = 0;
   /// Above 1: local SGD. A worker takes so many steps of its own between its pull and its push, and
   /// sends how far they led; a synchronous server averages that (FedAvg: McMahan et al.,
   /// "Communication-Efficient Learning of Deep Networks from Decentralized Data", AISTATS 2017).

@@ -10,8 +10,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/quantity.hpp"
+#include "config/count.hpp"
 #include "config/json_text.hpp"
 #include "report/digits.hpp"
+#include "report/training_kind.hpp"
 
 namespace rehearse::inline study {
 namespace {
@@ -32,6 +34,8 @@ struct Entry {
   bool has_length = false;  ///< the scenario says how long the training is
   std::string verdict{};    ///< as the report has it; empty: not known
   std::string cluster{};
+  TrainingKind kind{};
+  std::optional<double> time{};  ///< to equal loss, where that is asked
 
   bool fits() const { return verdict != "does_not_fit"; }
 };
@@ -53,6 +57,8 @@ std::optional<Entry> entry_of(std::size_t point, const StudyPoint& known, const 
   entry.ranks = report.at("ranks");
   entry.cluster = report.at("cluster");
   const Json &cost = report.at("cost"), &memory = report.at("memory");
+  entry.kind = training_kind(report);
+  if (entry.kind.like_tokens > 0) entry.time = report.at("train_time_s").get<double>();
   entry.has_length = !cost.is_null();
   if (entry.has_length && !cost.at("usd").is_null()) entry.usd = cost.at("usd").get<double>();
   if (!memory.is_null() && memory.at("verdict").is_string())
@@ -91,6 +97,9 @@ std::string name_of(const Entry& entry, const Overview& all) {
 std::string figures_of(const Entry& entry) {
   std::string text = fmt::format("{} a step, {} samples/s", format(Seconds(entry.step)),
                                  rounded(entry.samples_per_s, place_of(entry.samples_per_s, {})));
+  if (entry.time)
+    text += fmt::format(", {} to the loss of {} plain tokens", format(Seconds(*entry.time)),
+                        count_text(entry.kind.like_tokens));
   if (entry.usd) text += fmt::format(", {} USD", rounded(*entry.usd, place_of(*entry.usd, {})));
   return text;
 }
@@ -102,7 +111,8 @@ const Entry* best_of(const Overview& all, double (*badness)(const Entry&)) {
   return best;
 }
 
-double slowness(const Entry& entry) { return -entry.samples_per_s; }
+/// By time to equal loss where every point has it (all ask for the same), else by samples.
+double slowness(const Entry& entry) { return entry.time ? *entry.time : -entry.samples_per_s; }
 double price(const Entry& entry) {
   return entry.usd.value_or(std::numeric_limits<double>::infinity());
 }
@@ -255,6 +265,9 @@ Conclusion conclude(const ResultStore& store) {
             ? "It is the cheapest, too."
             : fmt::format("Cheapest: {} ({}).", name_of(*cheapest, all), figures_of(*cheapest)));
   }
+  std::vector<TrainingKind> kinds;
+  for (const Entry& one : all.entries) kinds.push_back(one.kind);
+  add(left_out_line(kinds));
   find_knee(all, told);
   for (std::size_t axis = 0; axis < all.axes.size(); ++axis) add(axis_sentence(all, axis));
   add(counts_sentence(all));

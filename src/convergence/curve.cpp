@@ -160,30 +160,58 @@ void check_order(const Value& item, const std::vector<CurvePoint>& points) {
     item.fail("expected points in the order of their updates");
 }
 
+std::string stretches_text(const Curve& curve) {
+  Json list = Json::array();
+  for (const TrainingStretch& one : curve.stretches)
+    list.push_back({{"samples", one.samples},
+                    {"learning_rate", one.learning_rate},
+                    {"samples_per_update", one.samples_per_update},
+                    {"staleness", one.staleness}});
+  return json_text(list);
+}
+
+Fields<TrainingStretch> stretch_fields() {
+  using S = TrainingStretch;
+  return {required("samples", &S::samples, form::positive(), "Samples when it ends."),
+          required("learning_rate", &S::learning_rate, form::positive(), "Its learning rate."),
+          required("samples_per_update", &S::samples_per_update, form::positive(),
+                   "Samples of an update."),
+          required("staleness", &S::staleness, form::not_negative(), "Mean staleness.")};
+}
+
+void check_stretches(const Value& item, const std::vector<TrainingStretch>& stretches) {
+  const std::size_t count = stretches.size();
+  if (count > 1 && stretches[count - 1].samples <= stretches[count - 2].samples)
+    item.fail("expected stretches in the order of their samples");
+}
+
 Fields<Curve> curve_fields() {
   using C = Curve;
-  return {{{{"schema", kSchema, "required", "Version of the format."}}, [](Map&, C&) {}},
-          required("source", &C::source, form::one_of({"replay", "real"}),
-                   "Replayed, or trained for real."),
-          required("model", &C::model, "The network."),
-          required("dataset", &C::dataset, "The data set."),
-          required("train_samples", &C::train_samples, whole(), "Samples that train."),
-          required("test_samples", &C::test_samples, whole(), "Samples that test."),
-          required("workers", &C::workers, small(), "Workers."),
-          required("batch", &C::batch, whole().in("samples"), "Batch of a worker."),
-          required("learning_rate", &C::learning_rate, form::not_negative(), "Learning rate."),
-          required("momentum", &C::momentum, form::not_negative(), "Momentum."),
-          required("weight_decay", &C::weight_decay, form::not_negative(), "Weight decay."),
-          required("seed", &C::seed, whole(), "Seed."),
-          required("updates", &C::updates, whole(), "Updates that were applied."),
-          required("diverged", &C::diverged, "Whether it failed to train."),
-          required("mitigation", &C::mitigation, form::map(mitigation_fields()),
-                   "What was done against staleness."),
-          required("staleness", &C::staleness, form::map(staleness_fields()),
-                   "Staleness of all updates."),
-          required("points", &C::points,
-                   form::list(form::map(point_fields(), check_point), check_order),
-                   "Looks at the network, in order.")};
+  return {
+      {{{"schema", kSchema, "required", "Version of the format."}}, [](Map&, C&) {}},
+      required("source", &C::source, form::one_of({"replay", "real"}),
+               "Replayed, or trained for real."),
+      required("model", &C::model, "The network."),
+      required("dataset", &C::dataset, "The data set."),
+      required("train_samples", &C::train_samples, whole(), "Samples that train."),
+      required("test_samples", &C::test_samples, whole(), "Samples that test."),
+      required("workers", &C::workers, small(), "Workers."),
+      required("batch", &C::batch, whole().in("samples"), "Batch of a worker."),
+      required("learning_rate", &C::learning_rate, form::not_negative(), "Learning rate."),
+      required("momentum", &C::momentum, form::not_negative(), "Momentum."),
+      required("weight_decay", &C::weight_decay, form::not_negative(), "Weight decay."),
+      required("seed", &C::seed, whole(), "Seed."),
+      required("updates", &C::updates, whole(), "Updates that were applied."),
+      required("diverged", &C::diverged, "Whether it failed to train."),
+      required("mitigation", &C::mitigation, form::map(mitigation_fields()),
+               "What was done against staleness."),
+      required("staleness", &C::staleness, form::map(staleness_fields()),
+               "Staleness of all updates."),
+      silent("stretches", &C::stretches, form::list(form::map(stretch_fields()), check_stretches),
+             "Parts of a training whose learning rate or protocol changes, in order."),
+      required("points", &C::points,
+               form::list(form::map(point_fields(), check_point), check_order),
+               "Looks at the network, in order.")};
 }
 
 std::string words_of(const std::optional<OuterSgd>& outer) {
@@ -248,6 +276,8 @@ std::string to_json(const Curve& curve) {
   std::string text = "{\n";
   for (const auto& [key, value] : head.items())
     text += fmt::format("  \"{}\": {},\n", key, json_text(value));
+  if (!curve.stretches.empty())
+    text += fmt::format("  \"stretches\": {},\n", stretches_text(curve));
   text += "  \"points\": [";
   for (const CurvePoint& point : curve.points) {
     text += fmt::format("{}\n    {}", &point == curve.points.data() ? "" : ",",

@@ -28,6 +28,14 @@ struct CurvePoint {
   std::optional<PastStaleness> staleness{};
 };
 
+/// A part of a training whose learning rate and protocol stay as they are.
+struct TrainingStretch {
+  double samples = 0;        ///< trained when it ends, since the run began
+  double learning_rate = 0;  ///< above 0
+  double samples_per_update = 1;
+  double staleness = 0;  ///< mean
+};
+
 /// Loss and accuracy of one training run over time and samples.
 struct Curve {
   std::string source;          ///< "replay" of an update log, or "real" run
@@ -41,6 +49,8 @@ struct Curve {
   StalenessSummary staleness;  ///< of all updates
   std::uint64_t updates = 0;
   bool diverged = false;
+  /// In order, where the rate or the protocol changes; else empty.
+  std::vector<TrainingStretch> stretches{};
   std::vector<CurvePoint> points;  ///< in order of updates, the initial parameters first
 };
 

@@ -228,6 +228,38 @@ function stalenessSection(staleness) {
     }));
 }
 
+/** What the training's length comes to: `rehearse.report/1`'s `loss`. */
+function lossSection(report) {
+  const loss = report.loss;
+  if (!loss) return;
+  const bars = loss.parts.map(({ name, ratio }) => ({ name, ...ratio }));
+  if (loss.like_tokens) {
+    const { value, low, high } = loss.amount;
+    const like = loss.like_tokens;
+    bars.push({ name: "all together", value: value / like, low: low / like, high: high / like });
+  }
+  const title = "Tokens to equal loss, times those of plain training";
+  const [low, high] = report.intervals?.train_time_s ?? [];
+  const training = { name: "training", value: report.train_time_s, low, high };
+  addSection("Loss",
+    paragraph(loss.line),
+    loss.asked === "length" ? null : figure({
+      title: "Time to equal loss", description: "With what is not known of the step and of the loss (90 %).", height: 90,
+      config: (theme) => barChart(theme, { bars: [training], x: { format: "time", title: "time" } }),
+      table: () => table("Time to equal loss", [
+        { title: "", value: ({ name }) => name },
+        { title: "time", value: ({ value }) => value, format: "time" }, rangeColumn("90 %", endsOf, "time")], [training]),
+    }),
+    bars.length === 0 ? null : figure({
+      title, description: "90 % intervals; sources stand in the table.", height: bars.length * 32 + 60,
+      config: (theme) => barChart(theme, { bars, x: { format: "number", title: "times the tokens" } }),
+      table: () => table(title, [
+        { title: "what costs", value: ({ name }) => name },
+        { title: "times", value: ({ value }) => value, format: "number" }, rangeColumn("90 %", endsOf, "number"),
+        { title: "source", value: ({ name }) => loss.parts.find((part) => part.name === name)?.source ?? "" }], bars),
+    }));
+}
+
 function accuracySection(accuracy, from) {
   if (!accuracy) return;
   addSection("Accuracy",
@@ -312,6 +344,7 @@ function runPage(report, extras) {
   memorySection(report, extras);
   otherJobsSection(report.other_jobs);
   stalenessSection(report.staleness);
+  lossSection(report);
   accuracySection(report.accuracy, report.accuracy_from);
   addSection("Every figure", everyFigure(report));
   groundsSection(report);
