@@ -1,4 +1,5 @@
-"""`rehearse`: the program of this package. `rehearse calibrate` builds the calibrator first."""
+"""`rehearse`: the program of this package. `rehearse calibrate` builds the calibrator first, and
+`rehearse record` is this package's own."""
 
 from __future__ import annotations
 
@@ -53,8 +54,12 @@ def _command(words: list[str]) -> str:
 
 
 def main() -> int:
-    """Never returns where there is a program: it takes this process over."""
+    """Does not return where there is a program: that takes this process over. A record does."""
     words = sys.argv[1:]
+    if words[:1] == ["record"]:
+        from .recording.command import main as record
+
+        return record(words[1:])
     try:
         own = _command(words)
     except RehearseError as error:

@@ -101,6 +101,7 @@ class TorchFsdp : public Sync {
   void prefetch(std::size_t j);
   bool ends_root(std::size_t unit) const;
   bool hooks_adapters(std::size_t j) const;
+  bool waits_at_once() const;
   void wait_for_gather(std::size_t j);
   void gather_part(std::size_t part);
   void reduce(std::size_t j, OpId backward, const Pass& pass);
@@ -207,6 +208,7 @@ void TorchFsdp::gather(std::size_t j, bool backward) {
            sharing(j, backward), std::move(after));
   if (freed) memory_.finish(*gather_of_[j], freed->tensors);
   memory_.gather(j, *gather_of_[j], backward);
+  if (waits_at_once()) builder_.block_host("all_gather", {{*gather_of_[j]}});
   if (first) first_gather_ = OpId(copies_ ? begin - 1 : begin);
 }
 
@@ -229,9 +231,14 @@ bool TorchFsdp::ends_root(std::size_t unit) const {
   return root_goes_on_ && unit + 1 == job_.model.units.size();
 }
 
+/// FSDP2 calls every collective with async_op=False (_fsdp_param_group.py: unshard_async_op) and
+/// leaves it to CUDA's streams to overlap them. Where the host computes there are none.
+bool TorchFsdp::waits_at_once() const { return builder_.host_computes() && options_.per_parameter; }
+
 /// A stream waits for a gather without its host, unless the host computes.
 void TorchFsdp::wait_for_gather(std::size_t j) {
-  if (builder_.host_computes()) builder_.block_host("all_gather", {{*gather_of_[j]}});
+  if (builder_.host_computes() && !waits_at_once())
+    builder_.block_host("all_gather", {{*gather_of_[j]}});
   memory_.finish_gather(j);
 }
 
@@ -323,7 +330,10 @@ void TorchFsdp::reduce(std::size_t j, OpId backward, const Pass& pass) {
     last = add_copy(Verb::copy_to_host, name, memory_.stored(j), {{last}});
     memory_.copy_out(j, last);
   }
-  reducing_ = last;
+  if (waits_at_once())
+    builder_.block_host("reduce_scatter", {{last}});
+  else
+    reducing_ = last;
   if (pass.last || copies_) reduced_.push_back({last});
 }
 

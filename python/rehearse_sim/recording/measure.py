@@ -1,0 +1,425 @@
+"""From the files of ranks to measurements: how long a step is without the profiler, and what it is
+made of. Times are seconds."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import trace as traces
+
+# Columns of a rank's steps.
+BEGIN, END, FORWARD, BACKWARD, OPTIMIZER, WAITED, CPU, PROCESS, BACKWARDS, BATCHES = range(10)
+# Factors of nccl-tests' bus bandwidth over its algorithm bandwidth, but for (n - 1) / n.
+BUS = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0, "all_to_all": 1.0}
+WHOLE = ("broadcast", "reduce", "send_recv")  # whose bus bandwidth is their algorithm bandwidth
+SPELLINGS = {
+    "allreduce": "all_reduce", "allreduce_coalesced": "all_reduce",
+    "all_reduce_coalesced": "all_reduce", "_all_gather_base": "all_gather",
+    "allgather": "all_gather", "allgather_into_tensor_coalesced": "all_gather",
+    "all_gather_into_tensor": "all_gather", "_allgather_base": "all_gather",
+    "all_gather_into_tensor_coalesced": "all_gather", "_reduce_scatter_base": "reduce_scatter",
+    "reducescatter": "reduce_scatter", "reduce_scatter_tensor": "reduce_scatter",
+    "reduce_scatter_tensor_coalesced": "reduce_scatter", "alltoall": "all_to_all",
+    "alltoall_base": "all_to_all", "all_to_allv": "all_to_all", "send": "send_recv",
+    "recv": "send_recv", "sendrecv": "send_recv",
+}  # fmt: skip
+KINDS = {
+    "SGD": "sgd", "Adam": "adam", "AdamW": "adamw", "Adafactor": "adafactor", "Lamb": "lamb",
+    "LAMB": "lamb", "AdamW8bit": "adamw_8bit", "PagedAdamW8bit": "adamw_8bit", "Muon": "muon",
+    "FusedAdam": "adamw", "DeepSpeedCPUAdam": "adamw",
+}  # fmt: skip
+MICRO = 1e-6
+
+
+class NothingRecorded(Exception):
+    """The run left nothing to make a scenario of; the text says why."""
+
+
+def bus_factor(what: str, ranks: int) -> float:
+    return BUS[what] * (ranks - 1) / ranks if what in BUS else 1.0
+
+
+def median(values: list[float]) -> float:
+    return statistics.median(values) if values else 0.0
+
+
+def spread(values: list[float]) -> float:
+    """Quartiles apart, over the median."""
+    if len(values) < 4:
+        return 0.0
+    low, middle, high = statistics.quantiles(values, n=4)
+    return (high - low) / middle if middle > 0 else 0.0
+
+
+@dataclass
+class Unit:
+    name: str
+    tensors: list[int]
+    forward: float = 0
+    backward: float = 0
+    fixed_forward: float = 0
+    fixed_backward: float = 0
+    forward_spread: float = 0
+    backward_spread: float = 0
+    forward_launch: float = 0
+    backward_launch: float = 0
+    forward_flops: float = 0
+    backward_flops: float = 0
+
+
+@dataclass
+class Point:
+    """A collective as it was seen: its least time over the ranks that were traced."""
+
+    what: str
+    bytes: float
+    ranks: int
+    time: float
+    spread: float
+    count: float  # in a step
+
+
+@dataclass
+class Measured:
+    step: float = 0
+    step_spread: float = 0
+    plain_steps: int = 0
+    profiled_step: float = 0
+    traced_steps: int = 0
+    exposed: float = 0
+    loader: float = 0
+    loaded: int = 0  # batches of a step
+    optimizer: float = 0
+    optimizer_spread: float = 0
+    units: list[Unit] = field(default_factory=list)
+    points: list[Point] = field(default_factory=list)
+    rate: float = 0  # bytes a second that went between ranks, as bus bandwidth
+    copy_rate: float = 0
+    flops_rate: float = 0
+    busy: float = 0
+    accumulation: int = 1
+    batch: int = 1
+    batch_known: bool = False
+    sequence: int = 0
+    image: int = 0
+    precision: str = "fp32"
+    optimizer_kind: str = "sgd"
+    optimizer_options: dict[str, Any] = field(default_factory=dict)
+    buffers: int = 0
+    is_cpu: bool = True
+    world: int = 1
+    nodes: int = 1
+    local: int = 1
+    machines: int = 1
+    own_share: float = 0  # what the record cost outside of the profiled steps
+    unknown: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def read_ranks(folder: Path) -> list[dict[str, Any]]:
+    found = []
+    for place in sorted(folder.glob("rank_*.json"), key=lambda p: (len(p.name), p.name)):
+        if place.name.endswith(".raw.json"):
+            continue
+        try:
+            found.append(json.loads(place.read_text()))
+        except (OSError, ValueError):
+            continue
+    return sorted(found, key=lambda one: one.get("rank", 0))
+
+
+def plain_steps(rank: dict[str, Any], warmup: int) -> list[list[float]]:
+    """Steps without the profiler, behind the warm-up. The first one behind the profiled ones has
+    the export of the trace in it, and the profiler's first two have its start."""
+    steps = rank["steps"]
+    if not rank["profiled"]:
+        return [each for each in steps[warmup:]]
+    first = rank["profiled"][0] - 2
+    last = rank["profiled"][-1]
+    return [each for at, each in enumerate(steps)
+            if at >= warmup and not first <= at <= last + 1]  # fmt: skip
+
+
+def fill_sample(found: Measured, rank: dict[str, Any]) -> None:
+    """The batch and the length of a sample, from what the network was called with, else from what
+    the loader gave."""
+    shapes = rank.get("inputs") or rank.get("loader", {}).get("shapes") or []
+    shapes = [one for one in shapes if len(one) > 1]
+    if not shapes:
+        found.unknown.append(
+            "the batch: neither a DataLoader nor the network's own input told it, so that one "
+            "recorded micro-batch counts as one sample"
+        )
+        return
+    found.batch, found.batch_known = int(shapes[0][1]), True
+    kind, *dims = shapes[0]
+    if len(dims) == 2 and kind.startswith("int"):
+        found.sequence = dims[1]
+    elif len(dims) == 4 and dims[2] == dims[3] and dims[1] == 3:
+        found.image = dims[2]
+
+
+def fill_optimizer(found: Measured, rank: dict[str, Any]) -> None:
+    own = (rank.get("optimizers") or [{}])[0]
+    kind = next((KINDS[name] for name in own.get("line", []) if name in KINDS), "")
+    if not kind:
+        found.unknown.append(
+            f"the optimizer {own.get('class', '')}: its time was measured, its states in memory "
+            "are counted as sgd's".replace("  ", " ")
+        )
+        kind = "sgd"
+    if kind == "sgd" and own.get("options", {}).get("momentum"):
+        kind = "sgd_momentum"
+    found.optimizer_kind = kind
+    if own.get("options", {}).get("fused"):
+        found.optimizer_options["fused"] = True
+
+
+def fill_precision(found: Measured, rank: dict[str, Any], trace: dict[str, Any]) -> None:
+    seen: dict[str, float] = {}
+    for event in trace["traceEvents"]:
+        if event.get("name") in ("aten::mm", "aten::addmm", "aten::bmm", "aten::convolution"):
+            kinds = event.get("args", {}).get("Input type") or []
+            kind = next((k for k in kinds if k in traces.WIDTH), "")
+            seen[kind] = seen.get(kind, 0) + event.get("dur", 0)
+    most = max(seen, key=lambda k: seen[k]) if seen else "float"
+    kept = rank.get("model", {}).get("dtypes", {})
+    narrow = {"c10::BFloat16": "bf16", "BFloat16": "bf16", "c10::Half": "fp16", "Half": "fp16"}
+    if most not in narrow:
+        found.precision = "fp32"
+        return
+    name = narrow[most]
+    whole = max(kept, key=lambda k: kept[k]) if kept else "torch.float32"
+    if whole == "torch.float32":
+        found.precision = name
+    elif "deepspeed" in rank.get("wrappers", {}) or "megatron" in rank.get("frameworks", {}):
+        found.precision = f"{name}_master"
+    else:
+        found.precision = f"{name}_pure" if name == "bf16" else name
+
+
+def name_of(what: str) -> str:
+    plain = what.lower().strip("_")
+    return SPELLINGS.get(what.lower(), SPELLINGS.get(plain, plain))
+
+
+def points_of(found: Measured, by_rank: list[list[traces.Step]]) -> list[Point]:
+    """Collectives by kind and size: of each the least time over ranks, which waits for nobody."""
+    samples: dict[tuple[str, float, int], list[float]] = {}
+    steps = min(len(steps) for steps in by_rank)
+    for number in range(steps):
+        lists = [steps[number].collectives for steps in by_rank]
+        counters: list[dict[tuple[str, float, int], int]] = [{} for _ in lists]
+        least: dict[tuple[tuple[str, float, int], int], float] = {}
+        for which, collectives in enumerate(lists):
+            for one in collectives:
+                key = (name_of(one.what), one.bytes, one.ranks or found.world)
+                place = counters[which].get(key, 0)
+                counters[which][key] = place + 1
+                at = (key, place)
+                least[at] = min(least.get(at, math.inf), one.time)
+        for (key, _), time in least.items():
+            samples.setdefault(key, []).append(MICRO * time)
+    points = []
+    for (what, size, ranks), times in sorted(samples.items()):
+        if what not in (*BUS, *WHOLE) or ranks < 2 or size <= 0:
+            continue
+        # Of an all_gather a trace tells what a rank gives.
+        whole = size * ranks if what == "all_gather" and found.is_cpu else size
+        # Of one rank the quarter that waited least for others.
+        alone = len(by_rank) < 2 and len(times) >= 4
+        low = statistics.quantiles(times, n=4)[0] if alone else median(times)
+        points.append(Point(what, whole, ranks, low, spread(times), len(times) / steps))
+    return points
+
+
+def rate_of(found: Measured, reader: traces.Reader) -> float:
+    """Bytes a second between ranks while collectives ran: of stretches with much to send the upper
+    quartile, as the rest waited for late ranks."""
+    spans = sorted((e["ts"], e["ts"] + e["dur"], e) for e in reader.gloo)
+    stretches: list[list[float]] = []
+    for begin, end, event in spans:
+        size = traces.bytes_of(event.get("args", {}))
+        what = name_of(event["name"][5:])
+        moved = size * bus_factor(what, found.world)
+        if what == "all_gather":
+            moved *= found.world
+        if stretches and begin < stretches[-1][1]:
+            stretches[-1][1] = max(stretches[-1][1], end)
+            stretches[-1][2] += moved
+        else:
+            stretches.append([begin, end, moved])
+    rates = sorted(moved / (MICRO * (end - begin)) for begin, end, moved in stretches
+                   if moved >= 262144)  # fmt: skip
+    return rates[(3 * len(rates)) // 4] if rates else 0.0
+
+
+def measure(ranks: list[dict[str, Any]], loaded: dict[int, dict[str, Any]], warmup: int) -> Measured:
+    """What the ranks' files say, and the traces of some of them (by rank). NothingRecorded where
+    there is no step with a trace."""
+    if not ranks:
+        raise NothingRecorded("no process of the run imported torch and took a step")
+    traced = [one for one in ranks if one.get("rank") in loaded]
+    if not traced:
+        why = [text for one in ranks for text in one.get("errors", [])]
+        ended = max(one.get("ended_steps", 0) for one in ranks)
+        raise NothingRecorded(
+            why[0] if why else f"the run ended after {ended} steps, before any was profiled"
+        )
+    readers = {one["rank"]: traces.Reader(loaded[one["rank"]], one["event_cost"])
+               for one in traced}  # fmt: skip
+    steps_of = {rank: reader.steps() for rank, reader in readers.items()}
+    traced = [one for one in traced if steps_of[one["rank"]]]
+    if not traced:
+        raise NothingRecorded("the traces hold no operator of a step")
+    own = slowest(traced, steps_of, warmup)
+    found = Measured(world=int(own.get("world", 1)))
+    found.is_cpu = own.get("device", {}).get("kind", "cpu") == "cpu"
+    nodes: dict[str, int] = {}
+    for one in ranks:
+        nodes[one["node"]] = nodes.get(one["node"], 0) + 1
+    found.local = max(nodes.values())
+    found.nodes = max(len(nodes), -(-found.world // found.local))
+    found.machines = len({one["machine"] for one in ranks})
+    if len(ranks) < found.world:
+        found.notes.append(
+            f"files of {len(ranks)} of {found.world} ranks came into the folder: the others' nodes "
+            "do not share it, and are taken to be like these"
+        )
+    fill_sample(found, own)
+    fill_optimizer(found, own)
+    fill_precision(found, own, loaded[own["rank"]])
+
+    plain = plain_steps(own, warmup)
+    if not plain:
+        plain = [own["steps"][at] for at in own["profiled"] if at < len(own["steps"])]
+        found.notes.append("no step without the profiler: times include it")
+    found.accumulation = max(1, round(median([each[BACKWARDS] for each in plain])))
+    found.step = median([each[END] - each[BEGIN] for each in plain])
+    found.step_spread = spread([each[END] - each[BEGIN] for each in plain])
+    found.plain_steps = len(plain)
+    found.loaded = round(median([each[BATCHES] for each in plain]))
+    found.loader = median([each[WAITED] for each in plain])
+    profiled = [own["steps"][at] for at in own["profiled"] if at < len(own["steps"])]
+    found.profiled_step = median([each[END] - each[BEGIN] for each in profiled])
+    whole = own["steps"][-1][END] - own["steps"][0][BEGIN] if own["steps"] else 0
+    found.own_share = own.get("own_seconds", 0) / whole if whole else 0
+
+    steps = steps_of[own["rank"]]
+    found.traced_steps = len(steps)
+    found.points = points_of(found, [steps_of[one["rank"]] for one in traced])
+    found.rate = rate_of(found, readers[own["rank"]])
+    note_leveling(found, steps)
+    fill_units(found, own, steps)
+    found.exposed = MICRO * median([step.exposed for step in steps])
+    return found
+
+
+def slowest(traced: list[dict[str, Any]], steps_of: dict[int, list[traces.Step]],
+            warmup: int) -> dict[str, Any]:  # fmt: skip
+    """The rank that computes longest, as all others wait for it. Of a CPU its steps are taken back
+    to the plain ones first."""
+    computes = {}
+    for one in traced:
+        steps = steps_of[one["rank"]]
+        if one.get("device", {}).get("kind", "cpu") == "cpu":
+            level(steps, one, warmup)
+        computes[one["rank"]] = median([step.compute for step in steps])
+    return max(traced, key=lambda one: computes[one["rank"]])
+
+
+def level(steps: list[traces.Step], rank: dict[str, Any], warmup: int) -> None:
+    """The thread's own clock stands while it waits for others. So what computed longer in a traced
+    step than in the plain ones is the profiler's, or a core's that was slower just then; each
+    step's times are taken back to the plain ones."""
+    alone = median([each[CPU] for each in plain_steps(rank, warmup)])
+    seen = [rank["steps"][at][CPU] for at in rank["profiled"] if at < len(rank["steps"])]
+    for step, spent in zip(steps, seen):
+        own = spent - MICRO * step.probe * step.events
+        if own <= 0 or alone <= 0:
+            continue
+        step.factor = alone / own
+        for table in (step.forward, step.backward, step.fixed_forward, step.fixed_backward):
+            for unit in table:
+                table[unit] *= step.factor
+        step.optimizer *= step.factor
+        step.stepping *= step.factor
+
+
+def note_leveling(found: Measured, steps: list[traces.Step]) -> None:
+    factor = median([step.factor for step in steps])
+    if abs(factor - 1) > 0.1:
+        found.notes.append(
+            f"the profiled steps computed {100 * (1 / factor - 1):+.0f} % beside the plain ones, "
+            "less the profiler's own time: their times are taken back to those"
+        )
+
+
+def fill_units(found: Measured, own: dict[str, Any], steps: list[traces.Step]) -> None:
+    described = own.get("model", {}).get("units") or [{"name": "model", "tensors": []}]
+    order = steps[0].order or [0]
+    ran = [number for number in order if number < len(described)]
+    share = 1 / found.accumulation
+    taken: dict[int, int] = {}
+    for place, number in enumerate(ran):
+        taken[number] = place
+        found.units.append(Unit(described[number]["name"] or "model", []))
+    if not found.units:
+        found.units.append(Unit("model", []))
+    # A unit that no forward of its own was seen of goes with the one before it.
+    last = 0
+    for number, one in enumerate(described):
+        last = taken.get(number, last)
+        found.units[last].tensors += one["tensors"]
+    unseen = len(described) - len(ran)
+    if unseen and len(described) > 1:
+        found.notes.append(f"{unseen} parts of the network have no forward() of their own in the "
+                           "trace: their parameters and times stand with the part before")  # fmt: skip
+
+    def fill(name: str, table: str, spread_name: str = "") -> None:
+        for number, place in taken.items() or [(0, 0)]:
+            values = [share * MICRO * getattr(step, table).get(number, 0.0) for step in steps]
+            setattr(found.units[place], name, median(values))
+            if spread_name:
+                setattr(found.units[place], spread_name, spread(values))
+
+    if not taken:
+        taken = {0: 0}
+    fill("forward", "forward", "forward_spread")
+    fill("backward", "backward", "backward_spread")
+    fill("fixed_forward", "fixed_forward")
+    fill("fixed_backward", "fixed_backward")
+    fill("forward_launch", "launch_forward")
+    fill("backward_launch", "launch_backward")
+    for unit in found.units:
+        unit.fixed_forward = min(unit.fixed_forward, unit.forward)
+        unit.fixed_backward = min(unit.fixed_backward, unit.backward)
+    for number, place in taken.items():
+        for name, table in (("forward_flops", "flops_forward"),
+                            ("backward_flops", "flops_backward")):  # fmt: skip
+            setattr(found.units[place], name,
+                    share * median([getattr(step, table).get(number, 0.0) for step in steps]))  # fmt: skip
+    # A sum of medians is below the median of sums.
+    for name, table in (("forward", "forward"), ("backward", "backward")):
+        whole = share * MICRO * median([sum(getattr(step, table).values()) for step in steps])
+        parts = sum(getattr(unit, name) for unit in found.units)
+        if parts > 0 and whole > 0:
+            for unit in found.units:
+                setattr(unit, name, getattr(unit, name) * whole / parts)
+    # Of DeepSpeed `run` adds what is around it: flattening, norms, copies of parts.
+    table = "stepping" if own.get("wrappers", {}).get("deepspeed", {}).get("stage") else "optimizer"
+    found.optimizer = MICRO * median([getattr(step, table) for step in steps])
+    found.optimizer_spread = spread([getattr(step, table) for step in steps])
+    found.busy = MICRO * median([step.busy for step in steps])
+    copied = median([step.copied for step in steps])
+    copies = MICRO * median([step.copying for step in steps])
+    found.copy_rate = copied / copies if copied > 1e6 and copies > 0 else 0
+    work = sum(unit.forward_flops + unit.backward_flops for unit in found.units)
+    spent = sum(unit.forward + unit.backward for unit in found.units)
+    found.flops_rate = work / spent if work and spent else 0
+    found.buffers = int(own.get("model", {}).get("buffers", 0))
