@@ -56,10 +56,10 @@ def _command(words: list[str]) -> str:
 def main() -> int:
     """Does not return where there is a program: that takes this process over. A record does."""
     words = sys.argv[1:]
-    if words[:1] == ["record"]:
+    if words[:1] == ["record"] or words[:2] == ["import", "record"]:
         from .recording.command import main as record
 
-        return record(words[1:])
+        return record(words)
     try:
         own = _command(words)
     except RehearseError as error:

@@ -29,8 +29,6 @@ DROPPED = 2
 MOST_STEPS = 5000
 # Backward passes without an optimizer of torch, behind which each counts as a step.
 WITHOUT_OPTIMIZER = 12
-# Operators that are run with and without the profiler, to learn what it takes for each.
-PROBES = 500
 
 
 class _Finder(importlib.abc.MetaPathFinder):
@@ -316,7 +314,7 @@ class Agent:
     def profile(self, first: int) -> None:
         last = first + DROPPED + self.settings["steps"]
         if self.number == first:
-            self.start_profiler()
+            self.profiler = sibling("profiling").start(self)
         elif self.profiler is None:
             return
         if first + DROPPED <= self.number <= last:
@@ -332,75 +330,16 @@ class Agent:
             self.stop_profiler()
             self.finish()
 
-    def start_profiler(self) -> None:
-        torch = self.torch
-        if torch.autograd._profiler_enabled():
-            self.errors.append("the run has a profiler of its own, so that ours did not start")
-            return
-        kinds = [torch.profiler.ProfilerActivity.CPU]
-        if torch.cuda.is_available() and torch.cuda.is_initialized():
-            kinds.append(torch.profiler.ProfilerActivity.CUDA)
-        self.mark_units()
-        profiler = torch.profiler.profile(
-            activities=kinds, record_shapes=True, profile_memory=len(kinds) > 1
-        )
-        profiler.start()
-        self.profiler = profiler
-
-    def mark_units(self) -> None:
-        """Names of units in the trace, from the first profiled step to the last."""
-        record_function = self.torch.profiler.record_function
-        open_notes: list[Any] = []
-
-        def hooks_of(number: int) -> tuple[Any, Any]:
-            def before(*_: Any) -> None:
-                note = record_function(f"rehearse.unit#{number}")
-                note.__enter__()
-                open_notes.append(note)
-
-            def after(*_: Any) -> None:
-                if open_notes:
-                    open_notes.pop().__exit__(None, None, None)
-
-            return before, after
-
-        for number, module in self.units or []:
-            before, after = hooks_of(number)
-            self.unit_handles.append(module.register_forward_pre_hook(before))
-            self.unit_handles.append(module.register_forward_hook(after, always_call=True))
-
     def stop_profiler(self) -> None:
-        torch, profiler = self.torch, self.profiler
-        # An operator's share of the profiler: with it, then without.
-        with torch.profiler.record_function("rehearse.probe"):
-            seen = self.probe()
+        profiling, profiler = sibling("profiling"), self.profiler
         self.profiler = None
-        profiler.stop()
-        self.event_cost = max(0.0, seen - self.probe())
+        self.event_cost = profiling.stop(self.torch, profiler)
         for handle in self.unit_handles:
             handle.remove()
         self.unit_handles = []
         name = f"rank_{self.rank}.raw.json"
-        place = os.path.join(self.settings["out"], name)
-        try:
-            profiler.export_chrome_trace(place)
-        except Exception:
-            with contextlib.suppress(OSError):
-                os.unlink(place)
-            raise
-        if not os.path.exists(place):
-            raise OSError(28, "the trace could not be written")
+        profiling.export(profiler, os.path.join(self.settings["out"], name))
         self.trace = name
-
-    def probe(self) -> float:
-        """Seconds of a small operator by the thread's own clock, which stands while others have
-        the core. What the profiler keeps of it is part of them."""
-        a = self.torch.zeros(8)
-        begin = time.thread_time()
-        with self.torch.no_grad():
-            for _ in range(PROBES):
-                self.torch.add(a, a)
-        return (time.thread_time() - begin) / PROBES
 
     def finish(self) -> None:
         self.look_at_ranks()
@@ -433,6 +372,7 @@ class Agent:
     def save(self, state: str) -> None:
         document = {
             "format": "rehearse.rank/1", "state": state, "parent": self.settings["parent"],
+            "warmup": self.settings["warmup"],
             **self.facts,
             "steps": self.steps, "ended_steps": self.number, "profiled": self.profiled,
             "event_cost": self.event_cost, "trace": self.trace, "own_seconds": self.own,

@@ -12,12 +12,13 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import files, trace
+from . import files, machine, strip
 from .measure import Measured, NothingRecorded, measure, read_ranks
+from .options import Options, WrongWords, parse
+from .yaml_text import block, seconds
 
 HOOK = Path(__file__).resolve().parent / "hook"
 USAGE = "Usage: rehearse record [OPTIONS] -- COMMAND"
@@ -27,67 +28,6 @@ PATIENCE = 30.0
 OTHERS = 20.0
 
 
-@dataclass
-class Options:
-    steps: int = 8
-    warmup: int = 5
-    timed: int = 12
-    ranks: Any = field(default_factory=lambda: [0])
-    out: Path = Path("record")
-    stop: bool = False
-    names: bool = False
-    quiet: bool = False
-    command: list[str] = field(default_factory=list)
-    parent: str = field(default_factory=lambda: secrets.token_hex(8))
-
-
-class WrongWords(Exception):
-    """What is wrong in the command line, and a remedy."""
-
-
-def parse(words: list[str]) -> Options:
-    options = Options()
-    numbers = {"--steps": "steps", "--warmup": "warmup", "--timed": "timed"}
-    at = 0
-    while at < len(words):
-        word = words[at]
-        if word == "--":
-            options.command = words[at + 1 :]
-            break
-        name, equals, value = word.partition("=")
-        if name in ("--stop", "--names", "--quiet") and not equals:
-            setattr(options, name[2:], True)
-            at += 1
-            continue
-        if name not in (*numbers, "--ranks", "--out"):
-            if not name.startswith("-"):
-                raise WrongWords(f'the command stands behind "--"; got "{word}" before it\n'
-                                 f"remedy: rehearse record -- {' '.join(words[at:])}")  # fmt: skip
-            raise WrongWords(f'unknown option "{word}"\nremedy: known: --steps, --warmup, --timed, '
-                             "--ranks, --out, --stop, --names, --quiet")  # fmt: skip
-        if not equals:
-            at += 1
-            value = words[at] if at < len(words) else ""
-        if not value or value == "--":
-            raise WrongWords(f"{name}: its value is missing")
-        if name in numbers:
-            low = 1 if name in ("--steps", "--warmup") else 0
-            if not value.isdigit() or not low <= int(value) <= 10000:
-                raise WrongWords(f'{name}: expected {low} to 10000; got "{value}"')
-            setattr(options, numbers[name], int(value))
-        elif name == "--ranks":
-            parts = value.split(",")
-            if value != "all" and not all(part.isdigit() for part in parts):
-                raise WrongWords(f'--ranks: expected numbers such as 0,8, or all; got "{value}"')
-            options.ranks = value if value == "all" else [int(part) for part in parts]
-        else:
-            options.out = Path(value)
-        at += 1
-    if not options.command:
-        raise WrongWords('the command is missing\nremedy: rehearse record -- torchrun train.py')
-    return options
-
-
 def prepare(out: Path) -> None:
     """The folder, empty of an earlier record's files."""
     out.mkdir(parents=True, exist_ok=True)
@@ -95,6 +35,7 @@ def prepare(out: Path) -> None:
                 *(out / name for name in WRITTEN)]:  # fmt: skip
         if old.is_file():
             old.unlink()
+    shutil.rmtree(out / "joined", ignore_errors=True)
 
 
 WRITTEN = ("record.yaml", "scenario.yaml", "profile.yaml", "comm.yaml", "cluster.yaml",
@@ -198,12 +139,12 @@ def load_traces(out: Path, ranks: list[dict[str, Any]]) -> tuple[dict[int, dict[
         packed = out / f"trace_rank_{rank}.json.gz"
         try:
             if raw.exists():
-                made = trace.stripped(trace.load(raw))
+                made = strip.stripped(strip.load(raw))
                 with gzip.open(packed, "wt", compresslevel=6) as file:
                     json.dump(made, file, separators=(",", ":"))
                 raw.unlink()
             elif packed.exists():
-                made = trace.load(packed)
+                made = strip.load(packed)
             else:
                 continue
         except (OSError, ValueError, EOFError) as error:
@@ -214,11 +155,14 @@ def load_traces(out: Path, ranks: list[dict[str, Any]]) -> tuple[dict[int, dict[
             raw.unlink(missing_ok=True)
             continue
         loaded[rank] = made
-    for stray in out.glob("rank_*.raw.json"):
-        stray.unlink()
-    for stray in out.glob("rank_*.json.part"):
-        stray.unlink()
+    remove_strays(out)
     return loaded, troubles
+
+
+def remove_strays(out: Path) -> None:
+    for pattern in ("rank_*.raw.json*", "rank_*.json.part"):
+        for stray in out.glob(pattern):
+            stray.unlink()
 
 
 def simulate(out: Path, *words: str) -> tuple[float, str]:
@@ -233,36 +177,68 @@ def simulate(out: Path, *words: str) -> tuple[float, str]:
     return float(answer["step_time_s"]), ""
 
 
-def analyse(out: Path, warmup: int, code: int = 0, quiet: bool = False) -> bool:
-    """Makes the folder's files from what the ranks left; whether there is a scenario that runs."""
+def analyse(out: Path, code: int = 0, quiet: bool = False) -> bool:
+    """Makes the folder's files from what the ranks left, and from records that were joined to it;
+    whether there is a scenario that runs."""
     ranks = read_ranks(out)
     loaded, troubles = load_traces(out, ranks)
     summary: dict[str, Any] = {"format": "rehearse.record/1", "exit_code": code}
     try:
-        found = measure(ranks, loaded, warmup)
+        found, own = measure(ranks, loaded)
     except NothingRecorded as why:
         summary |= {"state": "nothing to simulate", "why": str(why), "troubles": troubles,
                     "ranks": rank_lines(ranks)}  # fmt: skip
-        (out / "record.yaml").write_text(files.block(summary))
+        (out / "record.yaml").write_text(block(summary))
         tell(f"record: {out}: no scenario: {why}", quiet)
         for line in troubles:
             tell(f"record: {line}", quiet)
         return False
-    own = next(one for one in ranks if one["rank"] in loaded)
-    write(out, found, own)
+    others = [measured(folder)[0] for folder in sorted(out.glob("joined/*"))]
+    write(out, found, own, others)
     predicted, trouble = simulate(out)
     summary |= describe(found, own, ranks, predicted, trouble, troubles)
-    (out / "record.yaml").write_text(files.block(summary))
+    (out / "record.yaml").write_text(block(summary))
     tell_answer(out, found, predicted, trouble, quiet)
     return not trouble
 
 
-def write(out: Path, found: Measured, own: dict[str, Any]) -> None:
+def measured(folder: Path) -> tuple[Measured, dict[str, Any]]:
+    ranks = read_ranks(folder)
+    return measure(ranks, load_traces(folder, ranks)[0])
+
+
+def join(words: list[str]) -> int:
+    """`import record SECOND --append FIRST`: FIRST gets the batches and collectives of SECOND."""
+    if len(words) != 3 or "--append" not in words[:2]:
+        print("rehearse: error: import record: expected a record and --append with another\n"
+              "remedy: rehearse import record SECOND --append FIRST", file=sys.stderr)  # fmt: skip
+        return 2
+    at = words.index("--append")
+    first, second = Path(words[at + 1]), Path(words[0] if at else words[2])
+    both = []
+    for folder in (first, second):
+        try:
+            both.append(measured(folder)[0])
+        except NothingRecorded as why:
+            print(f"{folder}: error: this is no record: {why}", file=sys.stderr)
+            return 2
+    if [(u.name, u.tensors) for u in both[0].units] != [(u.name, u.tensors) for u in both[1].units]:
+        print(f"{second}: error: it is of another network than {first}\n"
+              "remedy: record the same network at another batch or size", file=sys.stderr)  # fmt: skip
+        return 2
+    place = first / "joined" / str(1 + len(list(first.glob("joined/*"))))
+    place.mkdir(parents=True)
+    for file in [*second.glob("rank_*.json"), *second.glob("trace_rank_*.json.gz")]:
+        shutil.copy(file, place)
+    return 0 if analyse(first) else 3
+
+
+def write(out: Path, found: Measured, own: dict[str, Any], others: list[Measured]) -> None:
     gpu, named = gpu_name(own)
-    (out / "profile.yaml").write_text(files.profile_text(found, own, gpu))
-    if found.points:
-        (out / "comm.yaml").write_text(files.comm_text(found, own, gpu))
-    (out / "cluster.yaml").write_text(files.cluster_text(found, own, gpu, named))
+    (out / "profile.yaml").write_text(files.profile_text(found, own, gpu, others))
+    if any(one.points for one in [found, *others]):
+        (out / "comm.yaml").write_text(machine.comm_text(found, own, gpu, others))
+    (out / "cluster.yaml").write_text(machine.cluster_text(found, own, gpu, named))
     (out / "scenario.yaml").write_text(files.scenario_text(found, own))
 
 
@@ -294,15 +270,15 @@ def rank_lines(ranks: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def describe(found: Measured, own: dict[str, Any], ranks: list[dict[str, Any]], predicted: float,
              trouble: str, troubles: list[str]) -> dict[str, Any]:  # fmt: skip
     step: dict[str, Any] = {
-        "time": files.seconds(found.step), "quartiles_apart": round(found.step_spread, 4),
-        "steps": found.plain_steps, "while_profiled": files.seconds(found.profiled_step),
-        "forward": files.seconds(found.accumulation * sum(u.forward for u in found.units)),
-        "backward": files.seconds(found.accumulation * sum(u.backward for u in found.units)),
-        "optimizer": files.seconds(found.optimizer), "exposed": files.seconds(found.exposed),
-        "loader": files.seconds(found.loader),
+        "time": seconds(found.step), "quartiles_apart": round(found.step_spread, 4),
+        "steps": found.plain_steps, "while_profiled": seconds(found.profiled_step),
+        "forward": seconds(found.accumulation * sum(u.forward for u in found.units)),
+        "backward": seconds(found.accumulation * sum(u.backward for u in found.units)),
+        "optimizer": seconds(found.optimizer), "exposed": seconds(found.exposed),
+        "loader": seconds(found.loader),
     }  # fmt: skip
     if predicted:
-        step["predicted"] = files.seconds(predicted)
+        step["predicted"] = seconds(predicted)
         step["error"] = round(predicted / found.step - 1, 4)
     summary: dict[str, Any] = {
         "state": "recorded" if not trouble else "recorded; run refuses the scenario",
@@ -321,10 +297,10 @@ def describe(found: Measured, own: dict[str, Any], ranks: list[dict[str, Any]], 
         "wrappers": own.get("wrappers", {}), "frameworks": own.get("frameworks", {}),
         "groups": own.get("groups", []), "meshes": own.get("meshes", []),
         "collectives": [{"what": p.what, "size": f"{p.bytes:.0f}B", "ranks": p.ranks,
-                         "time": files.seconds(p.time), "spread": round(p.spread, 3),
+                         "time": seconds(p.time), "spread": round(p.spread, 3),
                          "in_a_step": round(p.count, 2)} for p in found.points],
-        "units": [{"name": u.name, "parameters": sum(u.tensors), "forward": files.seconds(u.forward),
-                   "backward": files.seconds(u.backward)} for u in found.units],
+        "units": [{"name": u.name, "parameters": sum(u.tensors), "forward": seconds(u.forward),
+                   "backward": seconds(u.backward)} for u in found.units],
         "ranks": rank_lines(ranks),
         "unknown": found.unknown, "notes": found.notes + troubles,
     }  # fmt: skip
@@ -355,6 +331,10 @@ def tell_answer(out: Path, found: Measured, predicted: float, trouble: str, quie
 
 
 def main(words: list[str]) -> int:
+    """`record ...`, or `import record ...`."""
+    if words[:2] == ["import", "record"]:
+        return join(words[2:])
+    words = words[1:]
     if {"-h", "--help"} & set(words[: words.index("--") if "--" in words else None]):
         print(USAGE)
         return 0
@@ -376,8 +356,24 @@ def main(words: list[str]) -> int:
         tell(f"record: {options.out}: the host of rank 0 makes the folder", options.quiet)
         return code
     try:
-        analyse(options.out, options.warmup, code, options.quiet)
+        analyse(options.out, code, options.quiet)
     except Exception as error:  # the run's own code comes first
-        print(f"record: {options.out}: the folder could not be finished: {error}", file=sys.stderr)
+        give_up(options.out, code, error)
     return code
+
+
+def give_up(out: Path, code: int, error: Exception) -> None:
+    """Leaves what says why there is no scenario, in place of files that were cut off."""
+    why = error.strerror if isinstance(error, OSError) and error.strerror else (
+        f"{type(error).__name__}: {error}")  # fmt: skip
+    print(f"record: {out}: the folder could not be finished: {why}", file=sys.stderr)
+    try:
+        remove_strays(out)
+        for stray in [*out.glob("trace_rank_*.json.gz"), *(out / name for name in WRITTEN)]:
+            stray.unlink(missing_ok=True)
+        summary = {"format": "rehearse.record/1", "exit_code": code,
+                   "state": "nothing to simulate", "why": why}  # fmt: skip
+        (out / "record.yaml").write_text(block(summary))
+    except OSError:
+        pass
 

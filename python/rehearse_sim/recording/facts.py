@@ -123,7 +123,7 @@ def nics() -> list[dict[str, Any]]:
     with contextlib.suppress(OSError):
         for name in sorted(os.listdir("/sys/class/net")):
             speed = read_text(f"/sys/class/net/{name}/speed")
-            if speed.isdigit():
+            if speed.isdigit() and os.path.exists(f"/sys/class/net/{name}/device"):
                 found.append({"kind": "ethernet", "mbit_s": int(speed)})
     with contextlib.suppress(OSError):
         for name in sorted(os.listdir("/sys/class/infiniband")):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from . import trace as traces
+from .settings import fill_optimizer, fill_precision, fill_sample
 
 # Columns of a rank's steps.
 BEGIN, END, FORWARD, BACKWARD, OPTIMIZER, WAITED, CPU, PROCESS, BACKWARDS, BATCHES = range(10)
@@ -28,12 +29,9 @@ SPELLINGS = {
     "alltoall_base": "all_to_all", "all_to_allv": "all_to_all", "send": "send_recv",
     "recv": "send_recv", "sendrecv": "send_recv",
 }  # fmt: skip
-KINDS = {
-    "SGD": "sgd", "Adam": "adam", "AdamW": "adamw", "Adafactor": "adafactor", "Lamb": "lamb",
-    "LAMB": "lamb", "AdamW8bit": "adamw_8bit", "PagedAdamW8bit": "adamw_8bit", "Muon": "muon",
-    "FusedAdam": "adamw", "DeepSpeedCPUAdam": "adamw",
-}  # fmt: skip
 MICRO = 1e-6
+# A wider one is another program's on the same cores, and none that ranks draw anew in each step.
+MOST_SPREAD = 0.5
 
 
 class NothingRecorded(Exception):
@@ -49,11 +47,11 @@ def median(values: list[float]) -> float:
 
 
 def spread(values: list[float]) -> float:
-    """Quartiles apart, over the median."""
+    """Quartiles apart, over the median; no more than MOST_SPREAD."""
     if len(values) < 4:
         return 0.0
     low, middle, high = statistics.quantiles(values, n=4)
-    return (high - low) / middle if middle > 0 else 0.0
+    return min(MOST_SPREAD, (high - low) / middle) if middle > 0 else 0.0
 
 
 @dataclass
@@ -120,6 +118,11 @@ class Measured:
     unknown: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
+    @staticmethod
+    def exposed_least(steps: list[traces.Step]) -> float:
+        """Seconds of a step that wait for collectives."""
+        return MICRO * median([step.exposed for step in steps])
+
 
 def read_ranks(folder: Path) -> list[dict[str, Any]]:
     found = []
@@ -133,74 +136,16 @@ def read_ranks(folder: Path) -> list[dict[str, Any]]:
     return sorted(found, key=lambda one: one.get("rank", 0))
 
 
-def plain_steps(rank: dict[str, Any], warmup: int) -> list[list[float]]:
+def plain_steps(rank: dict[str, Any]) -> list[list[float]]:
     """Steps without the profiler, behind the warm-up. The first one behind the profiled ones has
     the export of the trace in it, and the profiler's first two have its start."""
-    steps = rank["steps"]
+    steps, warmup = rank["steps"], rank.get("warmup", 5)
     if not rank["profiled"]:
         return [each for each in steps[warmup:]]
     first = rank["profiled"][0] - 2
     last = rank["profiled"][-1]
     return [each for at, each in enumerate(steps)
             if at >= warmup and not first <= at <= last + 1]  # fmt: skip
-
-
-def fill_sample(found: Measured, rank: dict[str, Any]) -> None:
-    """The batch and the length of a sample, from what the network was called with, else from what
-    the loader gave."""
-    shapes = rank.get("inputs") or rank.get("loader", {}).get("shapes") or []
-    shapes = [one for one in shapes if len(one) > 1]
-    if not shapes:
-        found.unknown.append(
-            "the batch: neither a DataLoader nor the network's own input told it, so that one "
-            "recorded micro-batch counts as one sample"
-        )
-        return
-    found.batch, found.batch_known = int(shapes[0][1]), True
-    kind, *dims = shapes[0]
-    if len(dims) == 2 and kind.startswith("int"):
-        found.sequence = dims[1]
-    elif len(dims) == 4 and dims[2] == dims[3] and dims[1] == 3:
-        found.image = dims[2]
-
-
-def fill_optimizer(found: Measured, rank: dict[str, Any]) -> None:
-    own = (rank.get("optimizers") or [{}])[0]
-    kind = next((KINDS[name] for name in own.get("line", []) if name in KINDS), "")
-    if not kind:
-        found.unknown.append(
-            f"the optimizer {own.get('class', '')}: its time was measured, its states in memory "
-            "are counted as sgd's".replace("  ", " ")
-        )
-        kind = "sgd"
-    if kind == "sgd" and own.get("options", {}).get("momentum"):
-        kind = "sgd_momentum"
-    found.optimizer_kind = kind
-    if own.get("options", {}).get("fused"):
-        found.optimizer_options["fused"] = True
-
-
-def fill_precision(found: Measured, rank: dict[str, Any], trace: dict[str, Any]) -> None:
-    seen: dict[str, float] = {}
-    for event in trace["traceEvents"]:
-        if event.get("name") in ("aten::mm", "aten::addmm", "aten::bmm", "aten::convolution"):
-            kinds = event.get("args", {}).get("Input type") or []
-            kind = next((k for k in kinds if k in traces.WIDTH), "")
-            seen[kind] = seen.get(kind, 0) + event.get("dur", 0)
-    most = max(seen, key=lambda k: seen[k]) if seen else "float"
-    kept = rank.get("model", {}).get("dtypes", {})
-    narrow = {"c10::BFloat16": "bf16", "BFloat16": "bf16", "c10::Half": "fp16", "Half": "fp16"}
-    if most not in narrow:
-        found.precision = "fp32"
-        return
-    name = narrow[most]
-    whole = max(kept, key=lambda k: kept[k]) if kept else "torch.float32"
-    if whole == "torch.float32":
-        found.precision = name
-    elif "deepspeed" in rank.get("wrappers", {}) or "megatron" in rank.get("frameworks", {}):
-        found.precision = f"{name}_master"
-    else:
-        found.precision = f"{name}_pure" if name == "bf16" else name
 
 
 def name_of(what: str) -> str:
@@ -259,9 +204,11 @@ def rate_of(found: Measured, reader: traces.Reader) -> float:
     return rates[(3 * len(rates)) // 4] if rates else 0.0
 
 
-def measure(ranks: list[dict[str, Any]], loaded: dict[int, dict[str, Any]], warmup: int) -> Measured:
-    """What the ranks' files say, and the traces of some of them (by rank). NothingRecorded where
-    there is no step with a trace."""
+def measure(
+    ranks: list[dict[str, Any]], loaded: dict[int, dict[str, Any]]
+) -> tuple[Measured, dict[str, Any]]:
+    """What the ranks' files say, and the traces of some of them (by rank); and the rank that speaks
+    for all. NothingRecorded where there is no step with a trace."""
     if not ranks:
         raise NothingRecorded("no process of the run imported torch and took a step")
     traced = [one for one in ranks if one.get("rank") in loaded]
@@ -277,7 +224,11 @@ def measure(ranks: list[dict[str, Any]], loaded: dict[int, dict[str, Any]], warm
     traced = [one for one in traced if steps_of[one["rank"]]]
     if not traced:
         raise NothingRecorded("the traces hold no operator of a step")
-    own = slowest(traced, steps_of, warmup)
+    for one in traced:
+        if one.get("device", {}).get("kind", "cpu") == "cpu":
+            level(steps_of[one["rank"]], one, shares_cores(one, ranks))
+    # All others wait for the rank that computes longest.
+    own = max(traced, key=lambda one: median([s.compute for s in steps_of[one["rank"]]]))
     found = Measured(world=int(own.get("world", 1)))
     found.is_cpu = own.get("device", {}).get("kind", "cpu") == "cpu"
     nodes: dict[str, int] = {}
@@ -295,7 +246,7 @@ def measure(ranks: list[dict[str, Any]], loaded: dict[int, dict[str, Any]], warm
     fill_optimizer(found, own)
     fill_precision(found, own, loaded[own["rank"]])
 
-    plain = plain_steps(own, warmup)
+    plain = plain_steps(own)
     if not plain:
         plain = [own["steps"][at] for at in own["profiled"] if at < len(own["steps"])]
         found.notes.append("no step without the profiler: times include it")
@@ -303,6 +254,12 @@ def measure(ranks: list[dict[str, Any]], loaded: dict[int, dict[str, Any]], warm
     found.step = median([each[END] - each[BEGIN] for each in plain])
     found.step_spread = spread([each[END] - each[BEGIN] for each in plain])
     found.plain_steps = len(plain)
+    clock = median([each[CPU] for each in plain])
+    if found.is_cpu and found.exposed_least(steps_of[own["rank"]]) + clock < 0.7 * found.step:
+        found.notes.append(
+            f"a step has {1e3 * clock:.3g} ms of its thread's own time in {1e3 * found.step:.3g} ms: "
+            "the cores were busy with something else, or it waits for data"
+        )
     found.loaded = round(median([each[BATCHES] for each in plain]))
     found.loader = median([each[WAITED] for each in plain])
     profiled = [own["steps"][at] for at in own["profiled"] if at < len(own["steps"])]
@@ -316,30 +273,28 @@ def measure(ranks: list[dict[str, Any]], loaded: dict[int, dict[str, Any]], warm
     found.rate = rate_of(found, readers[own["rank"]])
     note_leveling(found, steps)
     fill_units(found, own, steps)
-    found.exposed = MICRO * median([step.exposed for step in steps])
-    return found
+    found.exposed = found.exposed_least(steps)
+    return found, own
 
 
-def slowest(traced: list[dict[str, Any]], steps_of: dict[int, list[traces.Step]],
-            warmup: int) -> dict[str, Any]:  # fmt: skip
-    """The rank that computes longest, as all others wait for it. Of a CPU its steps are taken back
-    to the plain ones first."""
-    computes = {}
-    for one in traced:
-        steps = steps_of[one["rank"]]
-        if one.get("device", {}).get("kind", "cpu") == "cpu":
-            level(steps, one, warmup)
-        computes[one["rank"]] = median([step.compute for step in steps])
-    return max(traced, key=lambda one: computes[one["rank"]])
+def shares_cores(rank: dict[str, Any], ranks: list[dict[str, Any]]) -> bool:
+    """Whether hosts on one machine have more threads than it has cores: `run` plays how they take
+    turns, so that what one waits for a core is none of its work."""
+    beside = [one for one in ranks if one["machine"] == rank["machine"]]
+    nodes = {one["node"] for one in beside}
+    return len(nodes) > 1 and sum(one["threads"] for one in beside) > rank["cores"]
 
 
-def level(steps: list[traces.Step], rank: dict[str, Any], warmup: int) -> None:
+def level(steps: list[traces.Step], rank: dict[str, Any], shared: bool) -> None:
     """The thread's own clock stands while it waits for others. So what computed longer in a traced
     step than in the plain ones is the profiler's, or a core's that was slower just then; each
-    step's times are taken back to the plain ones."""
-    alone = median([each[CPU] for each in plain_steps(rank, warmup)])
+    step's times are taken back to the plain ones. `shared`: to that clock, where threads wait for
+    cores, too."""
+    alone = median([each[CPU] for each in plain_steps(rank)])
     seen = [rank["steps"][at][CPU] for at in rank["profiled"] if at < len(rank["steps"])]
     for step, spent in zip(steps, seen):
+        if shared:
+            spent = MICRO * (step.length - step.exposed)
         own = spent - MICRO * step.probe * step.events
         if own <= 0 or alone <= 0:
             continue

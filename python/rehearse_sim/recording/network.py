@@ -111,10 +111,10 @@ def cut(torch: Any, root: Any) -> tuple[list[tuple[int, Any]], list[dict[str, An
             if next(module.parameters(), None) is not None:
                 chosen.append((module, path))
             return
-        if next(module.parameters(recurse=False), None) is not None and depth:
-            if not any(block in set(module.modules()) for block in blocks):
-                chosen.append((module, path))
-                return
+        own = depth > 0 and next(module.parameters(recurse=False), None) is not None
+        if own and not any(block in set(module.modules()) for block in blocks):
+            chosen.append((module, path))
+            return
         for name, child in module._modules.items():
             if child is not None:
                 visit(child, f"{path}.{name}" if path else name, depth + 1)

@@ -1,14 +1,11 @@
-"""Reads a trace of torch.profiler that the agent marked, and takes it apart: for each step the time
+"""Takes a trace of torch.profiler apart that the agent marked: for each step the time
 of each unit, forward and backward, the optimizer, the loader, and the collectives."""
 
 from __future__ import annotations
 
 import bisect
-import gzip
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 # Copies between gradients and buckets, and between shards and whole parameters: `run` adds them
@@ -22,53 +19,6 @@ LEAST_WAIT = 150.0  # us
 FIXED = ("aten::embedding_dense_backward", "aten::zero_", "aten::fill_")
 # Copies from this on tell the rate of memory.
 LEAST_COPY = 524288.0  # bytes
-# Fields of an operator that stay in the folder's trace.
-KEPT = ("Sequence number", "Fwd thread id", "Input Dims", "Input type", "Collective name", "dtype",
-        "Process Group Name", "Group size", "In msg nelems", "Out msg nelems", "correlation",
-        "stream", "device", "Total Allocated", "Device Type", "Rank", "grid", "block")  # fmt: skip
-CATEGORIES = ("cpu_op", "user_annotation", "kernel", "gpu_memcpy", "gpu_memset", "cuda_runtime",
-              "cuda_driver")  # fmt: skip
-
-
-def load(place: Path) -> dict[str, Any]:
-    """A trace, packed or not. ValueError where it was cut off."""
-    opened = gzip.open if place.suffix == ".gz" else open
-    with opened(place, "rt", encoding="utf-8", errors="replace") as file:
-        read = json.load(file)
-    if not isinstance(read, dict) or not isinstance(read.get("traceEvents"), list):
-        raise ValueError("no list traceEvents")
-    return read
-
-
-def stripped(trace: dict[str, Any]) -> dict[str, Any]:
-    """What the folder keeps: names of operators, shapes, types and times; no paths, hosts, code or
-    labels of processes."""
-    events = []
-    for event in trace["traceEvents"]:
-        memory = event.get("name") == "[memory]"
-        if not memory and (event.get("ph") != "X" or event.get("cat") not in CATEGORIES):
-            continue
-        name = event["name"]
-        if event.get("cat") == "user_annotation" and not name.startswith(NOTES):
-            name = "note"  # a text of the user's
-        made = {key: event[key] for key in ("ph", "cat", "ts", "dur", "tid") if key in event}
-        made["name"] = name
-        made["pid"] = 0
-        args = {k: v for k, v in event.get("args", {}).items() if k in KEPT}
-        if event.get("cat") == "cpu_op":
-            args = {k: v for k, v in args.items() if v not in ([], "")}
-        made["args"] = args
-        events.append(made)
-    devices = [{k: one[k] for k in ("id", "name", "totalGlobalMem", "numSms") if k in one}
-               for one in trace.get("deviceProperties", [])]  # fmt: skip
-    run = {k: v for k, v in trace.get("distributedInfo", {}).items()
-           if k in ("backend", "rank", "world_size", "nccl_version")}  # fmt: skip
-    return {"schemaVersion": 1, "deviceProperties": devices, "distributedInfo": run,
-            "traceEvents": events}  # fmt: skip
-
-
-NOTES = ("ProfilerStep#", "rehearse.", "gloo:", "nccl:", "Optimizer.", "enumerate(DataLoader)",
-         "DistributedDataParallel.", "FSDP::", "FullyShardedDataParallel.", "autograd::")  # fmt: skip
 
 
 @dataclass
@@ -274,9 +224,9 @@ class Reader:
         of_sequence: dict[int, int] = {}
         for e in inside:
             number = e.get("args", {}).get("Sequence number")
-            if number is not None and not e["name"].startswith("autograd::"):
-                if self.phase_at(e["ts"]) == "forward" or self.recomputes(e["ts"]):
-                    of_sequence.setdefault(number, self.unit_at(e["ts"]))
+            runs_forward = self.phase_at(e["ts"]) == "forward" or self.recomputes(e["ts"])
+            if number is not None and runs_forward and not e["name"].startswith("autograd::"):
+                of_sequence.setdefault(number, self.unit_at(e["ts"]))
         found: list[tuple[str, int]] = []
         last = self.unit_numbers[-1] if self.unit_numbers else 0
         for e in inside:

@@ -2,6 +2,7 @@
 the agent, then the environment's own sitecustomize. Whatever fails here fails in silence: the run
 goes on as without us."""
 
+import contextlib
 import importlib
 import os
 import sys
@@ -37,8 +38,6 @@ def _go_on() -> None:
             sys.modules["sitecustomize"] = own
 
 
-try:
+with contextlib.suppress(Exception):
     _begin()
-except Exception:
-    pass
 _go_on()
