@@ -171,7 +171,7 @@ def simulate(out: Path, *words: str) -> tuple[float, str]:
     from ..program import as_json
 
     try:
-        answer = as_json(["run", str(out / "scenario.yaml"), *words])
+        answer = as_json(["run", str(out / "scenario.yaml"), "--no-intervals", *words])
     except RehearseError as error:
         return 0.0, str(error)
     return float(answer["step_time_s"]), ""
@@ -186,7 +186,8 @@ def analyse(out: Path, code: int = 0, quiet: bool = False) -> bool:
     try:
         found, own = measure(ranks, loaded)
     except NothingRecorded as why:
-        summary |= {"state": "nothing to simulate", "why": str(why), "troubles": troubles,
+        summary |= {"state": "nothing to simulate", "why": str(why).splitlines()[0],
+                    "troubles": troubles,
                     "ranks": rank_lines(ranks)}  # fmt: skip
         (out / "record.yaml").write_text(block(summary))
         tell(f"record: {out}: no scenario: {why}", quiet)

@@ -136,6 +136,19 @@ def read_ranks(folder: Path) -> list[dict[str, Any]]:
     return sorted(found, key=lambda one: one.get("rank", 0))
 
 
+def why_nothing(ranks: list[dict[str, Any]]) -> str:
+    told = [text for one in ranks for text in one.get("errors", [])]
+    if told:
+        return str(told[0])
+    last = max(ranks, key=lambda one: one.get("ended_steps", 0))
+    steps = last.get("ended_steps", 0)
+    if last.get("state") != "ended":
+        return (f"nothing was written after step {steps}: the run was killed, or the folder was "
+                "full")  # fmt: skip
+    return (f"the run ended after {steps} steps, before any was profiled\nremedy: fewer steps "
+            "ahead: --warmup 2 --timed 4 --steps 4")  # fmt: skip
+
+
 def plain_steps(rank: dict[str, Any]) -> list[list[float]]:
     """Steps without the profiler, behind the warm-up. The first one behind the profiled ones has
     the export of the trace in it, and the profiler's first two have its start."""
@@ -213,11 +226,7 @@ def measure(
         raise NothingRecorded("no process of the run imported torch and took a step")
     traced = [one for one in ranks if one.get("rank") in loaded]
     if not traced:
-        why = [text for one in ranks for text in one.get("errors", [])]
-        ended = max(one.get("ended_steps", 0) for one in ranks)
-        raise NothingRecorded(
-            why[0] if why else f"the run ended after {ended} steps, before any was profiled"
-        )
+        raise NothingRecorded(why_nothing(ranks))
     readers = {one["rank"]: traces.Reader(loaded[one["rank"]], one["event_cost"])
                for one in traced}  # fmt: skip
     steps_of = {rank: reader.steps() for rank, reader in readers.items()}
