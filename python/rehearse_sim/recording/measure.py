@@ -114,7 +114,8 @@ class Measured:
     nodes: int = 1
     local: int = 1
     machines: int = 1
-    own_share: float = 0  # what the record cost outside of the profiled steps
+    own_time: float = 0  # seconds of ours outside of the profiled steps
+    whole: float = 0  # seconds of all steps
     unknown: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -273,8 +274,8 @@ def measure(
     found.loader = median([each[WAITED] for each in plain])
     profiled = [own["steps"][at] for at in own["profiled"] if at < len(own["steps"])]
     found.profiled_step = median([each[END] - each[BEGIN] for each in profiled])
-    whole = own["steps"][-1][END] - own["steps"][0][BEGIN] if own["steps"] else 0
-    found.own_share = own.get("own_seconds", 0) / whole if whole else 0
+    found.own_time = own.get("own_seconds", 0)
+    found.whole = own["steps"][-1][END] - own["steps"][0][BEGIN]
 
     steps = steps_of[own["rank"]]
     found.traced_steps = len(steps)
