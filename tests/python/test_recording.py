@@ -141,6 +141,48 @@ class Recorded(Scratch):
             self.assertNotIn(word, made)
 
 
+class Gpu(unittest.TestCase):
+    """A trace of a GPU by hand: two units, a backward thread, NCCL beside and behind."""
+
+    def test_kernels_go_to_the_units_that_launched_them(self) -> None:
+        events: list[dict[str, Any]] = []
+
+        def add(cat: str, name: str, ts: float, dur: float, tid: Any = 1, **args: Any) -> None:
+            events.append({"ph": "X", "cat": cat, "name": name, "ts": ts, "dur": dur, "tid": tid,
+                           "pid": 0, "args": args})  # fmt: skip
+
+        def launch(name: str, ts: float, on: float, dur: float, tid: int, number: int) -> None:
+            add("cuda_runtime", "cudaLaunchKernel", ts, 2, tid, correlation=number)
+            add("kernel", name, on, dur, 7, correlation=number, stream=7)
+
+        add("user_annotation", "ProfilerStep#3", 0, 1000)
+        for number in (0, 1):
+            add("user_annotation", f"rehearse.unit#{number}", 10 + 100 * number, 80)
+            add("cpu_op", "aten::linear", 20 + 100 * number, 40, **{"Sequence number": 5 + number})
+            launch("gemm", 30 + 100 * number, 200 + 100 * number, 60, 1, number)
+        add("user_annotation", "rehearse.backward", 250, 300)
+        for number in (1, 0):
+            at = 260 + 100 * (1 - number)
+            add("cpu_op", "autograd::engine::evaluate_function: AddmmBackward0", at, 50, 2,
+                **{"Sequence number": 5 + number})  # fmt: skip
+            launch("gemm", at + 5, at + 200, 90, 2, 10 + number)
+        add("cpu_op", "aten::_foreach_add_", 700, 20)
+        launch("multi_tensor", 705, 800, 50, 1, 20)
+        add("cuda_runtime", "cudaLaunchKernelExC", 400, 2, 2, correlation=30)
+        add("kernel", "ncclDevKernel_AllReduce", 500, 250, 8, correlation=30, stream=8, dtype="Float",
+            **{"Collective name": "allreduce", "In msg nelems": 1000, "Out msg nelems": 1000,
+               "Group size": 4})  # fmt: skip
+        step = trace.Reader({"traceEvents": events}, 0).steps()[0]
+        self.assertEqual((step.forward, step.backward), ({0: 60, 1: 60}, {1: 90, 0: 90}))
+        self.assertEqual((step.optimizer, step.busy), (50, 350))
+        # From 500 to 750, of which the backward's kernels run from 500 to 550 and 560 to 650.
+        self.assertEqual(step.exposed, 250 - 50 - 90)
+        self.assertEqual((step.launch_forward, step.launch_backward), ({0: 40, 1: 40}, {1: 50, 0: 50}))
+        one = step.collectives[0]
+        self.assertEqual((measure.name_of(one.what), one.bytes, one.ranks, one.time),
+                         ("all_reduce", 4000, 4, 250))  # fmt: skip
+
+
 class Commands(Scratch):
     """Commands without torch: they end as they would."""
 

@@ -13,6 +13,7 @@ ends. Any failure of ours is noted there, takes the hooks away and never reaches
 from __future__ import annotations
 
 import atexit
+import base64
 import contextlib
 import functools
 import importlib.abc
@@ -391,7 +392,7 @@ class Agent:
 
 
 def install(settings: str) -> None:
-    read = json.loads(settings)
+    read = json.loads(base64.urlsafe_b64decode(settings))
 
     def begin(torch: Any) -> None:
         Agent(torch, read).install()

@@ -3,9 +3,11 @@ Python processes, and makes a folder of what they saw."""
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -47,11 +49,13 @@ def environment(options: Options) -> dict[str, str]:
     own["PYTHONPATH"] = os.pathsep.join(
         [str(HOOK)] + ([own["PYTHONPATH"]] if own.get("PYTHONPATH") else [])
     )
-    own["REHEARSE_RECORD"] = json.dumps({
+    settings = json.dumps({
         "out": str(options.out.resolve()), "steps": options.steps, "warmup": options.warmup,
         "timed": options.timed, "ranks": options.ranks, "stop": options.stop,
         "names": options.names, "salt": secrets.token_hex(16), "parent": options.parent,
     })  # fmt: skip
+    # DeepSpeed's launcher passes on what begins with PYTHON, and quotes nothing.
+    own["PYTHON_REHEARSE_RECORD"] = base64.urlsafe_b64encode(settings.encode()).decode()
     return own
 
 
@@ -239,8 +243,23 @@ def write(out: Path, found: Measured, own: dict[str, Any], others: list[Measured
     (out / "profile.yaml").write_text(files.profile_text(found, own, gpu, others))
     if any(one.points for one in [found, *others]):
         (out / "comm.yaml").write_text(machine.comm_text(found, own, gpu, others))
-    (out / "cluster.yaml").write_text(machine.cluster_text(found, own, gpu, named))
+    links = links_of(out, gpu) if named else {}
+    (out / "cluster.yaml").write_text(machine.cluster_text(found, own, gpu, named, links))
     (out / "scenario.yaml").write_text(files.scenario_text(found, own))
+
+
+def links_of(out: Path, gpu: str) -> dict[str, str]:
+    """What `import topology` reads of nvidia-smi's output."""
+    from ..errors import RehearseError
+    from ..program import run as run_program
+
+    if not (out / "topology.txt").exists():
+        return {}
+    try:
+        text = run_program(["import", "topology", str(out / "topology.txt"), "--gpu", gpu])
+    except RehearseError:
+        return {}
+    return dict(re.findall(r"^  (nvlink|nvlink_latency|pcie|nics): (.+)$", text, re.MULTILINE))
 
 
 def gpu_name(own: dict[str, Any]) -> tuple[str, bool]:
@@ -287,8 +306,8 @@ def describe(found: Measured, own: dict[str, Any], ranks: list[dict[str, Any]], 
         "run": {"ranks": found.world, "nodes": found.nodes, "ranks_per_node": found.local,
                 "batch_per_rank": found.batch if found.batch_known else "unknown",
                 "micro_batches": found.accumulation, "precision": found.precision},
-        "cost_of_recording": {"share_outside_profiled_steps": round(found.own_share, 4),
-                              "profiled_over_plain": round(found.profiled_step / found.step, 4)},
+        "cost_of_recording": {"once": seconds(found.own_time), "of_a_run_of": seconds(found.whole),
+                              "profiled_step_over_plain": round(found.profiled_step / found.step, 3)},
         "device": own["device"], "processor": own.get("processor", ""),
         "versions": own.get("versions", {}), "flags": own.get("flags", {}),
         "ports": own.get("nics", []),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .measure import Measured, Point, bus_factor
@@ -146,7 +146,10 @@ def nic_of(found: Measured, rank: dict[str, Any]) -> tuple[float, int, str]:
     return GUESSED_NIC["cpu" if found.is_cpu else "cuda"], 1, ""
 
 
-def cluster_text(found: Measured, rank: dict[str, Any], gpu: str, named: bool) -> str:
+def cluster_text(
+    found: Measured, rank: dict[str, Any], gpu: str, named: bool, links: Mapping[str, str]
+) -> str:
+    """`links`: a node's keys, as the topology has them."""
     nic, ports, says = nic_of(found, rank)
     memory = rank.get("memory_bytes", 0)
     bandwidth = found.copy_rate or 10e9
@@ -163,6 +166,7 @@ def cluster_text(found: Measured, rank: dict[str, Any], gpu: str, named: bool) -
         node["gpu"] = {"name": gpu, "fp32": f"{max(found.flops_rate, 1e12) / 1e9:.6g}GFLOPs",
                        "memory": f"{rank['device'].get('memory_bytes', 1)}B",
                        "memory_bandwidth": rate(max(bandwidth, 100e9)), "source": "recorded"}  # fmt: skip
+    node |= {key: value for key, value in links.items() if key != "nics"}
     node["nic"] = rate(nic)
     if min(ports, found.local) > 1:
         node["nics"] = min(ports, found.local)

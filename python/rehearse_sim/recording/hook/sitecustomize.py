@@ -9,7 +9,7 @@ import sys
 
 
 def _begin() -> None:
-    if not os.environ.get("REHEARSE_RECORD"):
+    if not os.environ.get("PYTHON_REHEARSE_RECORD"):
         return
     import importlib.util
 
@@ -21,7 +21,7 @@ def _begin() -> None:
     agent = importlib.util.module_from_spec(spec)
     sys.modules["_rehearse_agent"] = agent
     spec.loader.exec_module(agent)
-    agent.install(os.environ["REHEARSE_RECORD"])
+    agent.install(os.environ["PYTHON_REHEARSE_RECORD"])
 
 
 def _go_on() -> None:
