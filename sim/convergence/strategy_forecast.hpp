@@ -7,6 +7,7 @@
 #include "base/quantity.hpp"
 #include "convergence/forecast.hpp"
 #include "convergence/pace.hpp"
+#include "convergence/training_match.hpp"
 
 namespace rehearse::inline convergence {
 
@@ -24,6 +25,7 @@ struct TrainingPlan {
   std::string name;
   TrainingSetting setting;
   std::optional<Pace> pace;
+  std::vector<Doubt> left_out = {};  ///< what the training does that the setting cannot say
 };
 
 /// One point of a forecast curve.
@@ -80,6 +82,7 @@ std::optional<std::size_t> best_of(const std::vector<StrategyForecast>& forecast
 struct ForecastReport {
   ConvergenceModel model;
   std::string network, dataset;
+  TrainingMatch curves;  ///< whose they are, beside a simulated scenario
   std::vector<StrategyForecast> strategies;
   bool compared = false;  ///< whether the best of them is asked for
 };
