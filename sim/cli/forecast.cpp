@@ -143,8 +143,7 @@ void add_question(CLI::App& app, ForecastCommand& command) {
 
 void add_accepted(CLI::App& app, ForecastCommand& command) {
   app.add_option("--accept", command.accepted,
-                 "Curves speak for the scenario although they are of another: network, data,\n"
-                 "optimizer")
+                 "Take curves of another network, data or optimizer:\n--accept network")
       ->type_name("WHAT")
       ->delimiter(',')
       ->expected(1)
