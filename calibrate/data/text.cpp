@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::size_t kLetters = 16;
 constexpr std::uint64_t kSourceSeed = 1;
-/// Standard deviation of each of the two draws of a logit. A letter then costs 2.59 nats, 1.90 where
-/// the one before it is known, and 1.47 where both are.
+/// Standard deviation of each of the two draws of a logit. A letter then costs 2.59 nats, 1.90
+/// where the one before it is known, and 1.47 where both are.
 constexpr double kSpread = 1.5;
 
 using Logits = std::array<std::array<double, kLetters>, kLetters>;

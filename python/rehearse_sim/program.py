@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .errors import MissingError, error_of
+from .errors import InputError, MissingError, error_of
 from .hub import fetch_config
 
 Question = Mapping[str, Any] | str | Path
@@ -21,13 +21,19 @@ FILES = (".yaml", ".yml", ".json", ".csv", ".toml")
 
 
 def program() -> str:
-    """The program: of REHEARSE, of this package, of the sources around it, or on the path."""
+    """The program: of REHEARSE, of this package, of the sources around it, or on the path.
+    MissingError where REHEARSE names none."""
     here = Path(__file__).resolve().parent
-    places = [os.environ.get("REHEARSE", ""), str(here / "bin" / "rehearse"),
-              str(here.parents[1] / "build" / "release" / "rehearse")]  # fmt: skip
-    for place in places:
-        if place and os.access(place, os.X_OK) and Path(place).is_file():
+    named = os.environ.get("REHEARSE", "")
+    places = [here / "bin" / "rehearse", here.parents[1] / "build" / "release" / "rehearse"]
+    for place in [Path(named)] if named else places:
+        if place.is_file() and os.access(place, os.X_OK):
             return os.path.abspath(place)  # a question has a folder of its own
+    if named:
+        raise MissingError(
+            f"rehearse: error: REHEARSE is no program; got \"{named}\"\n"
+            "remedy: set it to the program's file, or unset it", []
+        )  # fmt: skip
     found = shutil.which("rehearse")
     if found:
         return found
@@ -97,8 +103,21 @@ def hand_out(
             raise error_of(process.returncode, told.read())
 
 
+def _number(value: Any) -> Any:
+    """A number or an array of another package, such as numpy's, as Python's own."""
+    for convert in ("tolist", "__index__", "__float__"):
+        if hasattr(value, convert):
+            return getattr(value, convert)()
+    kind = type(value).__name__
+    raise InputError(
+        f"rehearse: error: a question holds maps, lists, texts and numbers; got a {kind}\n"
+        "remedy: convert it, such as list(...) for a set", []
+    )  # fmt: skip
+
+
 def _absolute(value: Any) -> Any:
-    """Files that a question names, as seen from here; the question itself is written elsewhere."""
+    """What a question holds as JSON has it. Files that it names are as seen from here; the question
+    itself is written elsewhere."""
     if isinstance(value, Mapping):
         return {str(key): _absolute(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
@@ -107,21 +126,44 @@ def _absolute(value: Any) -> Any:
         return str(value.resolve())
     if isinstance(value, str) and (value.endswith(FILES) or "/" in value) and Path(value).exists():
         return str(Path(value).resolve())
-    return value
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    return _number(value)
+
+
+def _written(value: Any) -> Any:
+    """The same; InputError for a map within itself."""
+    try:
+        return _absolute(value)
+    except RecursionError:
+        raise InputError(
+            "rehearse: error: a map or a list of the question holds itself\n"
+            "remedy: copy what is inside", []
+        ) from None  # fmt: skip
 
 
 def _write(file: Path, document: Mapping[str, Any]) -> None:
     file.write_text(json.dumps(document, indent=1) + "\n")
 
 
+def file_name(file: str | Path) -> str:
+    """As the program takes it: no option where it begins with a dash.
+
+    >>> file_name("--help.yaml")
+    './--help.yaml'
+    """
+    name = str(file)
+    return f"./{name}" if name.startswith("-") else name
+
+
 @contextlib.contextmanager
 def question_file(question: Question, name: str) -> Iterator[tuple[str, str | None]]:
     """The file of a question, and the folder to run in; a map is written to one of its own."""
     if not isinstance(question, Mapping):
-        yield str(question), None
+        yield file_name(question), None
         return
     with tempfile.TemporaryDirectory(prefix="rehearse-") as folder:
-        written = _absolute(question)
+        written = _written(question)
         if isinstance(written.get("scenario"), dict):  # of a study or a plan
             _write(Path(folder) / "scenario.yaml", written["scenario"])
             written["scenario"] = "scenario.yaml"
@@ -137,7 +179,7 @@ def assignments(overrides: Mapping[str, Any]) -> list[str]:
     """
     words: list[str] = []
     for key, value in overrides.items():
-        text = value if isinstance(value, str) else json.dumps(_absolute(value))
+        text = value if isinstance(value, str) else json.dumps(_written(value))
         words += ["--set", f"{key.replace('__', '.')}={text}"]
     return words
 

@@ -11,7 +11,16 @@ from typing import Any, Literal, overload
 
 from .answers import Answer, Prediction
 from .errors import BoundNotMet, InputError, Mistake, RehearseError
-from .program import Question, as_json, assignments, hand_out, options, question_file, run
+from .program import (
+    Question,
+    as_json,
+    assignments,
+    file_name,
+    hand_out,
+    options,
+    question_file,
+    run,
+)
 from .spread import spread
 from .tables import Row, flat, frame
 
@@ -226,12 +235,12 @@ def forecast(
 ) -> Answer:
     """What staleness does to accuracy, from curves of short runs."""
     words = [*assignments(overrides or {}), *options(given)]
-    return Answer(as_json(["forecast", *map(str, curves), *words]))
+    return Answer(as_json(["forecast", *map(file_name, curves), *words]))
 
 
 def validate(sets: Iterable[str | Path] = (), *, kind: str = "auto", **given: Any) -> Any:
     """Predictions beside measurements: a row for each case and metric."""
-    document = as_json(["validate", "--quiet", *map(str, sets), *options(given)])
+    document = as_json(["validate", "--quiet", *map(file_name, sets), *options(given)])
     rows: list[Row] = []
     for file in document["files"]:
         for case in file["cases"]:

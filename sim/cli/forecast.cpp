@@ -1,5 +1,6 @@
 // `rehearse forecast CURVE...`: what staleness does to accuracy, from a few runs.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/child_pool.hpp"
 #include "base/error.hpp"
@@ -10,8 +11,10 @@
 #include "convergence/curve.hpp"
 #include "convergence/fitted_curves.hpp"
 #include "html/html.hpp"
+#include "predict/measured_job.hpp"
 #include "predict/paced_plans.hpp"
 #include "report/forecast_views.hpp"
+#include "scenario/same_training.hpp"
 
 namespace rehearse::inline cli {
 namespace {
@@ -24,6 +27,7 @@ struct ForecastCommand {
   ForecastQuestion question;
   std::optional<double> delay_compensation;  ///< lambda; nothing: none
   bool mitigations = false;                  ///< compare with what may help
+  std::vector<std::string> accepted;         ///< differences of the scenario from the curves
   int jobs = 0;                              ///< simulations side by side; 0: one per core
   LossQuestion loss;                         ///< asked instead of all else
   AnswerOptions answer;
@@ -64,11 +68,28 @@ void check_question(const ForecastCommand& command) {
   }
   if (!paced && command.pace.best_bound)
     refuse("--best-bound: bounds are simulated", "add --scenario FILE");
+  if (!paced && !command.accepted.empty())
+    refuse("--accept: differences are those of a scenario", "add --scenario FILE");
   if (!paced && command.pace.whole_run)
     refuse("--whole-run: the run is simulated", "add --scenario FILE");
   if (!paced && command.question.at) refuse("--at: the pace is simulated", "add --scenario FILE");
   if (command.pace.best_bound && !command.question.at && !command.question.accuracy)
     refuse("--best-bound: best for what?", "add --at TIME or --to-accuracy SHARE");
+}
+
+/// What the curves trained beside what the scenario does. InputError where they differ in what
+/// nobody accepts.
+TrainingMatch checked_match(const ForecastCommand& command, const FittedCurves& fitted) {
+  const PaceQuestion& pace = command.pace;
+  if (pace.scenario.empty()) return {{}, fmt::format("{} on {}", fitted.network, fitted.dataset)};
+  TrainingMatch match = match_training(fitted, read_question(pace.scenario, pace.overrides));
+  const std::vector<std::string> refused = match.refused(command.accepted);
+  if (!refused.empty())
+    throw InputError(
+        fmt::format("{}: error: {}\nremedy: give curves of this training, or, knowing "
+                    "that they speak for it: --accept {}",
+                    pace.scenario.string(), match.words(), fmt::join(refused, ",")));
+  return match;
 }
 
 std::vector<TrainingPlan> plans_of(const ForecastCommand& command, const TrainingSetting& asked) {
@@ -84,6 +105,7 @@ void forecast(const ForecastCommand& command) {
   const FittedCurves fitted = fit_curves(command.curves);
   check_outputs({{"--output", command.answer.output}, {"--html", command.answer.html}},
                 {command.pace.scenario});
+  TrainingMatch match = checked_match(command, fitted);
   std::vector<TrainingPlan> plans = plans_of(command, asked_setting(command, fitted));
   if (command.mitigations) {
     plans = with_mitigations(plans, command.delay_compensation);
@@ -93,6 +115,7 @@ void forecast(const ForecastCommand& command) {
   ForecastReport report{.model = fitted.model,
                         .network = fitted.network,
                         .dataset = fitted.dataset,
+                        .curves = std::move(match),
                         .strategies = {},
                         .compared = command.pace.best_bound || command.mitigations};
   for (const TrainingPlan& plan : plans)
@@ -125,6 +148,16 @@ void add_question(CLI::App& app, ForecastCommand& command) {
              "All workers in step for this share of the samples, then stale: 5%", "SHARE");
 }
 
+void add_accepted(CLI::App& app, ForecastCommand& command) {
+  app.add_option("--accept", command.accepted,
+                 "Take curves of another network, data or optimizer:\n--accept network")
+      ->type_name("WHAT")
+      ->delimiter(',')
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->check(one_of(kinds_of_difference()));
+}
+
 }  // namespace
 
 void add_forecast(CLI::App& app) {
@@ -136,6 +169,7 @@ void add_forecast(CLI::App& app) {
       "FILE");
   add_overrides(forecast_app, command->pace.overrides,
                 "Replace a value of the scenario (repeatable)");
+  add_accepted(forecast_app, *command);
   forecast_app.add_flag("--whole-run", command->pace.whole_run,
                         "The scenario's steps are all, with their end");
   add(forecast_app, "--staleness", command->staleness,

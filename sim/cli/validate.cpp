@@ -69,6 +69,11 @@ void validate(const ValidateCommand& command) {
                     "be off by",
                     fmt::join(lines, "\n")));
   }
+  if (const auto missing = without_numbers(told, command.bounds); !missing.empty())
+    throw InputError(fmt::format(
+        "rehearse: error: a bound holds of nothing: no case that is held out has a {}\nremedy: "
+        "another set, or without that --fail option",
+        fmt::join(missing, ", a ")));
   if (const auto lines = beyond(told, command.bounds); !lines.empty()) {
     throw Error(ExitCode::refuted,
                 fmt::format("rehearse: predictions are beyond a bound:\n{}\nremedy: the table has "

@@ -43,8 +43,8 @@ NcclVersion read_version(const Value& value) {
   const auto major = std::from_chars(text.data(), end, version.major);
   const bool dotted = major.ec == std::errc{} && major.ptr != end && *major.ptr == '.';
   const auto minor = dotted ? std::from_chars(major.ptr + 1, end, version.minor) : major;
-  if (!dotted || minor.ec != std::errc{} || (minor.ptr != end && *minor.ptr != '.') ||
-      version.major < 1)
+  const bool ends = minor.ptr == end || *minor.ptr == '.' || *minor.ptr == '+';
+  if (!dotted || minor.ec != std::errc{} || !ends || version.major < 1)
     value.fail("expected a version of NCCL; got \"" + text + "\"",
                "write it as NCCL prints it, such as `version: \"2.23.4\"`");
   return version;

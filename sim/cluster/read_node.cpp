@@ -132,9 +132,7 @@ int read_nics(const Value& value, int gpus) {
   if (nics > most) {
     value.fail(fmt::format("{} NICs for {} GPU{}; a GPU sends through one", nics, gpus,
                            gpus == 1 ? "" : "s"),
-               fmt::format("count the NICs that serve one GPU as one: nics: {}, with nic: their "
-                           "rates added up",
-                           most));
+               fmt::format("nics: {}, and nic stays the rate of one: the others are idle", most));
   }
   return nics;
 }

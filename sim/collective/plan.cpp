@@ -125,9 +125,4 @@ FlowPlan::Loads loads_of(const std::vector<FlowPlan::Flow>& flows, const Cluster
   return loads;
 }
 
-double busiest_port(const std::vector<FlowPlan::Flow>& flows, const Cluster& cluster) {
-  const FlowPlan::Loads loads = loads_of(flows, cluster);
-  return std::max(loads.inside, loads.between);
-}
-
 }  // namespace rehearse::inline collective

@@ -96,6 +96,5 @@ std::vector<CollectiveAlgorithm> automatic_candidates(CollectiveKind kind, const
 /// Largest seconds per byte over all ports that the flows load, each flow counting its share;
 /// inside nodes and between them, and over cables.
 FlowPlan::Loads loads_of(const std::vector<FlowPlan::Flow>& flows, const Cluster& cluster);
-double busiest_port(const std::vector<FlowPlan::Flow>& flows, const Cluster& cluster);
 
 }  // namespace rehearse::inline collective

@@ -84,7 +84,8 @@ std::vector<TrainingPlan> with_mitigations(const std::vector<TrainingPlan>& plan
     if (plan.setting.staleness.max() == 0) continue;
     const auto workers = static_cast<std::uint32_t>(std::lround(plan.setting.staleness.mean())) + 1;
     const auto add = [&](const char* name, const Mitigation& by) {
-      all.push_back({plan.name + ", " + name, mitigated(plan.setting, by, workers), plan.pace});
+      all.push_back({plan.name + ", " + name, mitigated(plan.setting, by, workers), plan.pace,
+                     plan.left_out});
     };
     Mitigation aware;
     aware.staleness_aware = true;
@@ -131,6 +132,8 @@ StrategyForecast forecast_strategy(const ConvergenceModel& model, const Training
   if (question.accuracy) add_target(forecast, without, *question.accuracy, told);
   told.curve = curve_of(forecast, told);
   told.outside_calibration = forecast.outside_calibration(updates);
+  told.outside_calibration.insert(told.outside_calibration.end(), plan.left_out.begin(),
+                                  plan.left_out.end());
   return told;
 }
 

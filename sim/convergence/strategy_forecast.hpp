@@ -8,6 +8,7 @@
 #include "convergence/forecast.hpp"
 #include "convergence/pace.hpp"
 #include "convergence/rate_course.hpp"
+#include "convergence/training_match.hpp"
 
 namespace rehearse::inline convergence {
 
@@ -26,6 +27,7 @@ struct TrainingPlan {
   std::string name;
   TrainingSetting setting;
   std::optional<Pace> pace;
+  std::vector<Doubt> left_out = {};  ///< what the training does that the setting cannot say
 };
 
 /// One point of a forecast curve.
@@ -82,6 +84,7 @@ std::optional<std::size_t> best_of(const std::vector<StrategyForecast>& forecast
 struct ForecastReport {
   ConvergenceModel model;
   std::string network, dataset;
+  TrainingMatch curves;  ///< whose they are, beside a simulated scenario
   std::vector<StrategyForecast> strategies;
   bool compared = false;  ///< whether the best of them is asked for
 };

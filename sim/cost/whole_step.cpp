@@ -8,6 +8,13 @@
 
 namespace rehearse::inline cost {
 
+WholeStep settled(WholeStep measured, std::int64_t cluster_gpus) {
+  if (measured.gpus == 0) measured.gpus = cluster_gpus;
+  if (measured.each) measured.samples_per_s *= static_cast<double>(measured.gpus);
+  measured.each = false;
+  return measured;
+}
+
 Seconds step_time(const StepCosts& costs, std::int64_t micro_batches,
                   const std::vector<bool>& checkpointed) {
   Seconds micro_batch;

@@ -15,8 +15,11 @@ struct WholeStep {
   double samples_per_s = 0;        ///< of all `gpus`, in steps that include the optimizer's
   std::int64_t batch = 1;          ///< samples of one micro-batch of one GPU
   std::int64_t micro_batches = 1;  ///< per step: its gradient accumulation
-  std::int64_t gpus = 1;           ///< that trained as one job
+  std::int64_t gpus = 1;           ///< that trained as one job; 0: the cluster's, see settled()
+  bool each = false;               ///< `samples_per_s` is that of each GPU, see settled()
 };
+/// The same as the figure of all, once the cluster's number of GPUs is known.
+WholeStep settled(WholeStep measured, std::int64_t cluster_gpus);
 
 /// Time that one GPU alone takes for the step at these costs: every micro-batch forward and
 /// backward, then the optimizer. Units that are `checkpointed` (by Model::units; empty: none)

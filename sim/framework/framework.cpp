@@ -14,21 +14,32 @@
 namespace rehearse::inline framework {
 namespace {
 
-/// "core_v0.14.0" as {0, 14, 0}.
+/// "core_v0.14.0" as {0, 14, 0}: the numbers behind any name, without what a candidate ("2.10rc1")
+/// or a build ("2.13.1+cu128", as torch.__version__ has it) adds to them.
 std::vector<int> numbers_of(const std::string& version) {
   std::vector<int> numbers;
   const char* at = version.data();
   const char* const end = at + version.size();
+  while (at < end && (*at < '0' || *at > '9')) ++at;
   while (at < end) {
     int number = 0;
     const auto [next, error] = std::from_chars(at, end, number);
-    if (error == std::errc{}) numbers.push_back(number);
-    at = error == std::errc{} ? next : at + 1;
+    if (error != std::errc{}) break;
+    numbers.push_back(number);
+    if (next == end || *next != '.') break;
+    at = next + 1;
   }
   return numbers;
 }
 
-/// InputError for one outside the range whose defaults were read.
+/// Major and minor version: what a framework does changes with these, and patches mend it.
+std::vector<int> release_of(const std::string& version) {
+  std::vector<int> numbers = numbers_of(version);
+  if (numbers.size() > 2) numbers.resize(2);
+  return numbers;
+}
+
+/// InputError for one outside the releases whose defaults were read.
 std::string read_version(Map& versions, const std::optional<Value>& said) {
   const std::string usual = versions.require("usual").as_string();
   const std::string first = versions.require("first").as_string();
@@ -36,8 +47,8 @@ std::string read_version(Map& versions, const std::optional<Value>& said) {
   versions.finish();
   if (!said) return usual;
   const std::string version = said->as_string();
-  const std::vector<int> numbers = numbers_of(version);
-  if (numbers.empty() || numbers < numbers_of(first) || numbers > numbers_of(last))
+  const std::vector<int> release = release_of(version);
+  if (release.empty() || release < release_of(first) || release > release_of(last))
     said->fail(fmt::format("no version whose defaults are known; got \"{}\"", version),
                fmt::format("one from {} to {}, or none: {}", first, last, usual));
   return version;

@@ -72,11 +72,6 @@ const std::vector<std::string>& pipeline_schedule_names() {
   return names;
 }
 
-bool splits_backward(PipelineSchedule schedule) {
-  return schedule == PipelineSchedule::zero_bubble || schedule == PipelineSchedule::zbv ||
-         schedule == PipelineSchedule::dual_pipe_v;
-}
-
 int usual_chunks(PipelineSchedule schedule) {
   return schedule == PipelineSchedule::interleaved || schedule == PipelineSchedule::zbv ||
                  schedule == PipelineSchedule::dual_pipe_v

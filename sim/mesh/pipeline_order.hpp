@@ -33,8 +33,6 @@ std::vector<PipelineAction> order_of(PipelineSchedule schedule, int rank, int ra
                                      int micro_batches, int chunks);
 /// Why a schedule cannot run so; empty: it can.
 std::string illegal(PipelineSchedule schedule, int ranks, int micro_batches, int chunks);
-/// Whether a backward comes in two parts somewhere.
-bool splits_backward(PipelineSchedule schedule);
 /// Virtual stages where nobody says how many.
 int usual_chunks(PipelineSchedule schedule);
 

@@ -63,6 +63,10 @@ void read_global_batch(const Value& value, std::vector<Constraint>& constraints)
   if (!least && !most) value.fail("expected min, max or both");
   if (least) add(Sense::at_least, *least);
   if (most) add(Sense::at_most, *most);
+  if (least && most && constraints.back().limit < constraints[constraints.size() - 2].limit)
+    least->fail(
+        fmt::format("min {} is above max {}: no batch is both", least->shown(), most->shown()),
+        fmt::format("{{min: {}, max: {}}}", most->shown(), least->shown()));
   map.finish();
 }
 

@@ -71,7 +71,7 @@ std::vector<TrainingPlan> simulated_plans(const PaceQuestion& question,
   std::vector<TrainingPlan> plans;
   for (std::size_t i = 0; i < paced.size(); ++i)
     plans.push_back({variants[i].name, setting_of(paced[i], asked.learning_rate, asked.momentum),
-                     paced[i].pace});
+                     paced[i].pace, paced[i].left_out});
   return plans;
 }
 

@@ -119,11 +119,13 @@ std::string accuracy_sentence(const Report& report) {
   if (!report.accuracy) return "";
   const StrategyForecast& told = *report.accuracy;
   if (told.verdict == Verdict::diverges)
-    return fmt::format("Training diverges ({:.0f} % of runs fail).",
-                       100 * told.failure_probability);
-  return fmt::format("Ends at {:.1f} % accuracy ({:.1f} to {:.1f}); {:.0f} % of runs fail.",
-                     100 * told.accuracy.value, 100 * told.accuracy.low, 100 * told.accuracy.high,
-                     100 * told.failure_probability);
+    return fmt::format("By curves of {} training diverges ({:.0f} % of runs fail).",
+                       report.accuracy_from, 100 * told.failure_probability);
+  return fmt::format(
+      "By curves of {} it ends at {:.1f} % accuracy ({:.1f} to {:.1f}); {:.0f} % of "
+      "runs fail.",
+      report.accuracy_from, 100 * told.accuracy.value, 100 * told.accuracy.low,
+      100 * told.accuracy.high, 100 * told.failure_probability);
 }
 
 std::string bound_sentence(const Report& report) {

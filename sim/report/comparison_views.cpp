@@ -152,6 +152,15 @@ std::string cost_sentence(const Comparison& both) {
   return fmt::format("It costs {} USD against {}.", money(*usd->second), money(*usd->first));
 }
 
+/// A saved report has its intervals, and not what they are made of.
+std::string errors_sentence(const Comparison& both) {
+  const bool ranged = std::ranges::any_of(
+      both.figures, [](const FigurePair& one) { return one.interval.has_value(); });
+  if (both.common_errors || !ranged) return "";
+  return "Errors that both have do not cancel, as a saved report does not name them: compare the "
+         "scenarios for narrower intervals.";
+}
+
 Json number(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
 
 Json parts_json(const std::vector<PartPair>& parts, const char* unit) {
@@ -202,10 +211,9 @@ void add_figures(const Comparison& both, Page& page) {
           one.ratio ? ratio_text(*one.ratio, is_large(*one.ratio)) : "", interval_text(one)}});
   page.blank();
   table.print(page);
-  page.line(
-      page.ink(Ink::faint, both.common_errors
-                               ? "intervals of times: what both are off by together cancels"
-                               : "intervals: as if neither's errors said anything of the other's"));
+  page.line(page.ink(Ink::faint, both.common_errors
+                                     ? "intervals of times: what both are off by together cancels"
+                                     : "intervals: errors that both have do not cancel"));
 }
 
 void add_parts(const char* title, const std::vector<PartPair>& parts, bool bytes, Page& page) {
@@ -231,7 +239,7 @@ std::string answer(const Comparison& comparison) {
   std::string text;
   for (const std::string& sentence :
        {pace_sentence(comparison), loss_sentence(comparison), parts_sentence(comparison),
-        memory_sentence(comparison), cost_sentence(comparison)})
+        memory_sentence(comparison), cost_sentence(comparison), errors_sentence(comparison)})
     if (!sentence.empty()) text += (text.empty() ? "" : " ") + sentence;
   return text;
 }

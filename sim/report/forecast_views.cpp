@@ -31,7 +31,8 @@ Ink ink_of(Verdict verdict) { return verdict == Verdict::converges ? Ink::good :
 
 void add_fit(const ForecastReport& report, Page& page) {
   const ConvergenceModel& model = report.model;
-  page.paragraph(Ink::strong, fmt::format("{} on {}", report.network, report.dataset));
+  page.paragraph(Ink::strong, report.curves.subject);
+  if (!report.curves.differences.empty()) page.paragraph(Ink::bad, report.curves.words());
   page.paragraph(
       Ink::faint,
       fmt::format("fitted to {} {} of {} {}, {} of which failed; {}", model.runs,
@@ -141,9 +142,12 @@ std::string best_text(const ForecastReport& report) {
 /// Says in a sentence, which stands first, what it comes to.
 std::string answer_of(const ForecastReport& report) {
   if (report.strategies.empty()) return "";
-  if (report.compared) return fmt::format("Best: {}.", best_text(report));
+  const std::string by = report.curves.differences.empty()
+                             ? ""
+                             : fmt::format("By curves of {}: ", report.curves.subject);
+  if (report.compared) return fmt::format("{}Best: {}.", by, best_text(report));
   const StrategyForecast& told = report.strategies.front();
-  return fmt::format("{} accuracy ({}, 90 %) after {} samples{}: {}, fails with {}.",
+  return fmt::format("{}{} accuracy ({}, 90 %) after {} samples{}: {}, fails with {}.", by,
                      percent(told.accuracy.value), estimate_text(told.accuracy, percent),
                      samples_text(told.samples), told.time ? ", " + format(*told.time) : "",
                      to_string(told.verdict), percent(told.failure_probability));
@@ -166,6 +170,7 @@ Json model_object(const ForecastReport& report) {
   const ConvergenceModel& model = report.model;
   return {{"network", report.network},
           {"dataset", report.dataset},
+          {"differs", report.curves.differences.empty() ? Json() : Json(report.curves.words())},
           {"runs", model.runs},
           {"settings", model.settings},
           {"failed_runs", model.failed_runs},

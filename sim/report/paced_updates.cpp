@@ -25,10 +25,29 @@ double gpus_per_worker(const Scenario& scenario) {
          static_cast<double>(worker_count(scenario.strategy, scenario.cluster));
 }
 
+/// What forecasts do not model: workers that drift apart, and updates of another kind at the start.
+std::vector<Doubt> left_out_of(const Strategy& strategy, bool whole_run) {
+  std::vector<Doubt> doubts;
+  if (const int steps = local_steps(strategy); steps > 1)
+    doubts.push_back(
+        {"local steps", fmt::format("local steps: what workers drift apart in {} of them is not "
+                                    "modelled",
+                                    steps)});
+  if (strategy.local_sgd && strategy.local_sgd->outer)
+    doubts.push_back({"outer optimizer", "outer optimizer: what it changes is not modelled"});
+  const auto* server = server_in(strategy);
+  if (server != nullptr && server->warmup_rounds > 0 && !whole_run)
+    doubts.push_back({"warm-up", fmt::format("warm-up: its {} synchronous rounds are left out; all "
+                                             "updates count as those after it",
+                                             server->warmup_rounds)});
+  return doubts;
+}
+
 }  // namespace
 
 PacedUpdates paced_updates(const Basis& basis, const Report& report, bool whole_run) {
   PacedUpdates paced;
+  paced.left_out = left_out_of(basis.facts.scenario.strategy, whole_run);
   paced.pace.samples_per_s = report.samples_per_s;
   const int local = local_steps(basis.facts.scenario.strategy);
   paced.pace.samples_per_update = static_cast<double>(report.global_batch) / local;
@@ -68,9 +87,12 @@ std::optional<StrategyForecast> accuracy_of(const Basis& basis, const Report& re
       .setting = mitigated(setting_of(paced, known.learning_rate, known.momentum), known.mitigation,
                            static_cast<std::uint32_t>(static_cast<double>(report.ranks) /
                                                       gpus_per_worker(scenario))),
-      .pace = paced.pace};
+      .pace = paced.pace,
+      .left_out = paced.left_out};
   ForecastQuestion question{.at = {}, .samples = {}, .accuracy = known.target};
   question.samples = training_samples(scenario, basis.facts.schedule.samples_per_iteration);
+  for (const UnlikeTraining& one : known.curves.differences)
+    plan.left_out.push_back({one.kind, one.words});
   question.course.rates = known.rates;
   if (const ParameterServer* const server = server_in(scenario.strategy))
     question.course.synchronous_first = server->switch_share;
@@ -79,11 +101,7 @@ std::optional<StrategyForecast> accuracy_of(const Basis& basis, const Report& re
     plan.pace->first_samples = question.course.synchronous_first * *question.samples;
     plan.pace->first_samples_per_s = *basis.facts.synchronous_rate;
   }
-  StrategyForecast told = forecast_strategy(*known.model, plan, question);
-  if (local_steps(scenario.strategy) > 1)
-    told.outside_calibration.push_back(
-        {"local steps", "local steps: what workers drift apart is not modelled"});
-  return told;
+  return forecast_strategy(*known.model, plan, question);
 }
 
 }  // namespace rehearse::inline report

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "convergence/forecast.hpp"
 #include "convergence/observation.hpp"
 #include "convergence/pace.hpp"
 #include "report/basis.hpp"
@@ -19,7 +20,8 @@ struct PacedUpdates {
   /// Local steps that an update carries: it is as long as so many. Where all workers average after
   /// theirs, each step counts as an update of all of them instead, and this is 1.
   std::uint32_t steps = 1;
-  bool whole_run = false;  ///< these are all of the training's, from its first to its last
+  bool whole_run = false;       ///< these are all of the training's, from its first to its last
+  std::vector<Doubt> left_out;  ///< what the strategy does that a setting cannot say
 };
 
 /// Updates of the measured iterations of a simulated run while all workers train; of all, for a

@@ -79,10 +79,15 @@ constexpr auto json_fields(const Headline*) {
                     field("worker_step_time_s", &Headline::worker_step_time));
 }
 
+constexpr auto json_fields(const Doubt*) {
+  return std::tuple(field("subject", &Doubt::subject), field("text", &Doubt::text));
+}
+
 constexpr auto json_fields(const PacedUpdates*) {
   return std::tuple(
       field("pace", &PacedUpdates::pace), field("staleness", &PacedUpdates::staleness),
-      field("steps", &PacedUpdates::steps), field("whole_run", &PacedUpdates::whole_run));
+      field("steps", &PacedUpdates::steps), field("whole_run", &PacedUpdates::whole_run),
+      field("left_out", &PacedUpdates::left_out));
 }
 
 constexpr auto json_fields(const IntervalBasis*) {

@@ -264,8 +264,7 @@ Report summarize(const RunFacts& facts) {
   report.staleness = staleness_of(basis);
   add_steady_state(basis, report);
   report.accuracy = accuracy_of(basis, report);
-  if (const auto& known = facts.scenario.convergence)
-    report.accuracy_from = fmt::format("{} on {}", known->network, known->dataset);
+  if (const auto& known = facts.scenario.convergence) report.accuracy_from = known->curves.subject;
   if (const auto& loss = facts.scenario.train.loss) report.loss = *loss;
   const std::vector<std::string> cost_lines = add_costs(basis, report);
   report.intervals = intervals_of(report, facts, sampling_of(basis));

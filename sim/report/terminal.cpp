@@ -85,6 +85,10 @@ void add_steady_state(const Report& report, Page& page) {
                   steady.staleness_error, steady.slowest));
 }
 
+/// Goyal et al., "Accurate, Large Minibatch SGD", arXiv 1706.02677, figure 3; Shallue et al.,
+/// "Measuring the Effects of Data Parallelism on Neural Network Training", JMLR 2019.
+constexpr const char* kLengthIsGiven = "larger batches may need more samples";
+
 void add_times(const Report& report, Page& page) {
   const auto range = [&](const char* key) { return range_text(report, key, time_text); };
   add_ranged("step time", format(report.step_time),
@@ -111,9 +115,11 @@ void add_times(const Report& report, Page& page) {
     return;
   }
   add_ranged("training", format(*report.train_time), range("train_time_s"), page);
-  if (!report.cost) return;
-  page.field(
-      "", cost_text(*report.cost) + framed(" (", range_text(report, "cost.usd", money), " USD)"));
+  const std::string cost =
+      report.cost ? cost_text(*report.cost) +
+                        framed(" (", range_text(report, "cost.usd", money), " USD)") + "; "
+                  : "";
+  page.wrapped_field("", Ink::plain, cost + kLengthIsGiven);
 }
 
 // --- where a step goes ---------------------------------------------------------------------------
@@ -256,6 +262,7 @@ void add_accuracy(const StrategyForecast& told, const std::string& from, Page& p
   page.field("", "as curves of " + from + " say");
   if (told.verdict != Verdict::diverges)
     page.field("", "the median of runs that train; their mean is " + percent(told.mean_accuracy));
+  for (const Doubt& doubt : told.outside_calibration) page.wrapped_field("", Ink::bad, doubt.text);
   if (!told.target) return;
   const Seconds time =
       told.time_to_target.value_or(Seconds(std::numeric_limits<double>::infinity()));
@@ -354,7 +361,9 @@ void add_help(const Report& report, Page& page) {
   if (batch && *batch > report.batch_per_gpu) {
     page.wrapped_field(
         name, Ink::plain,
-        fmt::format("batches up to {} per GPU fit: --set model.batch_per_gpu={}", *batch, *batch));
+        fmt::format("batches up to {} per GPU fit: --set model.batch_per_gpu={}, if they train as "
+                    "well",
+                    *batch, *batch));
     name = "";
   }
   page.field(name, "rehearse explain says what more of each resource buys");

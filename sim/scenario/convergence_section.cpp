@@ -1,11 +1,11 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <algorithm>
 #include <filesystem>
 
 #include "base/error.hpp"
 #include "config/record_set.hpp"
-#include "convergence/fitted_curves.hpp"
+#include "scenario/same_training.hpp"
 #include "scenario/sections.hpp"
 
 namespace rehearse::inline scenario {
@@ -24,40 +24,24 @@ std::vector<std::filesystem::path> curve_files(const Value& list) {
   return files;
 }
 
-/// In what the curves may have trained something else than the scenario does.
-const std::vector<std::string> kDifferences = {"network", "data", "optimizer"};
-
 std::vector<std::string> accepted_differences(Map& map) {
   std::vector<std::string> accepted;
   if (const auto list = map.optional("accept"))
-    for (const Value& one : list->as_list()) accepted.push_back(one.as_choice(kDifferences));
+    for (const Value& one : list->as_list())
+      accepted.push_back(one.as_choice(kinds_of_difference()));
   return accepted;
 }
 
-/// Whether an optimizer is the curves' kind, which is SGD.
-bool is_sgd(const Optimizer& optimizer) {
-  return optimizer.kind == OptimizerKind::sgd || optimizer.kind == OptimizerKind::sgd_momentum;
-}
-
 /// What a network learns says nothing of how another one does, or the same from other data.
-void check_same_training(const Value& curves, const FittedCurves& fitted,
-                         const std::vector<std::string>& accepted, const Scenario& scenario) {
-  const auto check = [&](const char* what, bool same, const std::string& words) {
-    if (same || std::ranges::count(accepted, what) > 0) return;
-    curves.fail(words, fmt::format("give curves of this training, or, knowing that they speak for "
-                                   "it: accept: [{}]",
-                                   what));
-  };
-  check("network", scenario.model.name == fitted.network,
-        fmt::format("the curves are of {} on {}, and the model is {}", fitted.network,
-                    fitted.dataset, scenario.model.name));
-  check("optimizer", is_sgd(scenario.optimizer),
-        fmt::format("the curves were trained by SGD, and the optimizer is {}",
-                    to_string(scenario.optimizer.kind)));
-  const auto samples = scenario.train.samples_per_epoch;
-  check("data", !samples || static_cast<std::uint64_t>(*samples) == fitted.train_samples,
-        fmt::format("the curves are of {} samples of {}, and an epoch has {}", fitted.train_samples,
-                    fitted.dataset, samples.value_or(0)));
+TrainingMatch checked_match(const Value& curves, const FittedCurves& fitted,
+                            const std::vector<std::string>& accepted, const Scenario& scenario) {
+  TrainingMatch match = match_training(fitted, scenario);
+  const std::vector<std::string> refused = match.refused(accepted);
+  if (!refused.empty())
+    curves.fail(match.words(), fmt::format("give curves of this training, or, knowing that they "
+                                           "speak for it: accept: [{}]",
+                                           fmt::join(refused, ", ")));
+  return match;
 }
 
 double share(const Value& value) {
@@ -87,10 +71,8 @@ Convergence read_convergence_section(const Value& value, const Scenario* scenari
   const Value curves = map.require("curves");
   const FittedCurves fitted = fit_curves(curve_files(curves));
   const std::vector<std::string> accepted = accepted_differences(map);
-  if (scenario != nullptr) check_same_training(curves, fitted, accepted, *scenario);
   Convergence convergence;
-  convergence.network = fitted.network;
-  convergence.dataset = fitted.dataset;
+  if (scenario != nullptr) convergence.curves = checked_match(curves, fitted, accepted, *scenario);
   convergence.model = std::make_shared<const ConvergenceModel>(fitted.model);
   const double rate = fitted.usual.learning_rate;
   convergence.learning_rate = map.positive_number_or("learning_rate", rate);

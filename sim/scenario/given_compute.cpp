@@ -27,8 +27,42 @@ void check_whole_step(const Value& model, const Scenario& scenario) {
                   measured.samples_per_s, scenario.model.name, measured.gpus, first->node.gpu.name,
                   format(asked->asked), 100 * (asked->asked / asked->peak),
                   to_string(scenario.precision), format(asked->peak)),
-      "check model, sequence or image, precision and GPU; of several GPUs' figure say how many: "
+      "check model, sequence or image, precision and GPU, and of how many GPUs the figure is: "
       "`gpus: 8`");
+}
+
+void settle_whole_step(Scenario& scenario) {
+  WholeStep& step = *scenario.whole_step;
+  if (step.gpus == 0)
+    scenario.assumptions.push_back(
+        fmt::format("model.measured.gpus = {}, the cluster's", scenario.cluster.gpu_count()));
+  step = settled(step, static_cast<std::int64_t>(scenario.cluster.gpu_count()));
+}
+
+void check_whole_step_fits(const Value& model, const Scenario& scenario) {
+  const Strategy& strategy = scenario.strategy;
+  const auto* fsdp = fsdp_in(strategy);
+  if (scenario.adaptation || (fsdp != nullptr && fsdp->cpu_offload)) return;
+  const auto trains = [](const NodeGroup& group) { return group.node.gpus > 0; };
+  const Gpu& gpu = std::ranges::find_if(scenario.cluster.groups, trains)->node.gpu;
+  const bool whole = !strategy.layout && ddp_in(strategy) != nullptr;
+  const double sharers = whole ? 1 : static_cast<double>(scenario.whole_step->gpus);
+  const Bytes weights =
+      static_cast<double>(scenario.model.parameters()) * parameter_element(scenario.precision);
+  const Bytes kept =
+      scenario.optimizer.offload ? Bytes(0) : kept_of(scenario.optimizer, scenario.model);
+  if (gpu.memory == Bytes(0) || weights + kept <= gpu.memory * sharers) return;
+  const std::string have = whole ? fmt::format("a {} has {}", gpu.name, format(gpu.memory))
+                                 : fmt::format("{} {} have {}", scenario.whole_step->gpus, gpu.name,
+                                               format(gpu.memory * sharers));
+  model.as_map()
+      .at_key("measured")
+      .fail(fmt::format("the weights of {} and what {} keeps of them take {}, and {}",
+                        scenario.model.name, to_string(scenario.optimizer.kind),
+                        format(weights + kept), have),
+            whole ? "ddp keeps all of it on each GPU: check model, strategy and GPU"
+                  : "say of how many GPUs the figure is, as `gpus: 32`; without it, of the "
+                    "cluster's");
 }
 
 bool has_given_times(const Model& model) {

@@ -43,6 +43,7 @@ OtherJob JobsSection::read_other(const Value& value, const Scenario& scenario,
   if (const auto model = map.optional("model")) {
     own_choice = read_model_section(*model, own_framework, job, library);
     job.whole_step = own_choice.whole_step;
+    if (job.whole_step) settle_whole_step(job);
     job.given_at = own_choice.given_at;
   }
   if (own_strategy || map.has("framework"))

@@ -130,40 +130,47 @@ std::filesystem::path read_transfer_folder(const Value& value, const ProfileSubj
   return folder;
 }
 
-/// Samples per second of all GPUs: as such, as tokens per second or as the time of a step.
-double read_rate(Map& map, const Value& value, const Model& model, double samples_per_step) {
-  const std::vector<std::string> rates = {"samples_per_s", "tokens_per_s", "step_time"};
-  const auto given =
-      std::ranges::count_if(rates, [&](const std::string& key) { return map.has(key); });
-  if (given != 1) {
-    value.fail(given == 0 ? "one of samples_per_s, tokens_per_s and step_time is missing"
-                          : "samples_per_s, tokens_per_s and step_time say the same thing",
-               "give one of them, such as `measured: {samples_per_s: 580}`");
-  }
-  if (map.has("samples_per_s")) return map.require("samples_per_s").as_positive_number();
-  if (map.has("step_time")) {
-    const Value step = map.require("step_time");
-    const Seconds time = step.as_seconds();
-    if (time <= Seconds(0)) step.fail("a step takes time");
-    return samples_per_step / time.value();
-  }
-  const Value tokens = map.require("tokens_per_s");
+double samples_of_tokens(const Value& tokens, const Model& model) {
   if (model.tokens_per_sample == 0)
     tokens.fail(model.name + " takes images", "say samples_per_s instead");
   return tokens.as_positive_number() / static_cast<double>(model.tokens_per_sample);
 }
 
-/// `measured: {samples_per_s: 580, gradient_accumulation: 256}`: what one GPU trains, or all of
-/// `gpus`. The batch is the scenario's own where it is not said.
+/// Samples per second: of all GPUs as such or in tokens, of each in tokens or as a step's time.
+void read_rate(Map& map, const Value& value, const Model& model, WholeStep& step) {
+  const std::vector<std::string> rates = {"samples_per_s", "tokens_per_s", "tokens_per_s_per_gpu",
+                                          "step_time"};
+  const auto given =
+      std::ranges::count_if(rates, [&](const std::string& key) { return map.has(key); });
+  if (given != 1) {
+    const std::string names = "samples_per_s, tokens_per_s, tokens_per_s_per_gpu and step_time";
+    value.fail(given == 0 ? "one of " + names + " is missing" : names + " say the same thing",
+               "give one of them, such as `measured: {samples_per_s: 580}`");
+  }
+  step.each = map.has("step_time") || map.has("tokens_per_s_per_gpu");
+  if (map.has("samples_per_s")) {
+    step.samples_per_s = map.require("samples_per_s").as_positive_number();
+  } else if (map.has("step_time")) {
+    const Value said = map.require("step_time");
+    const Seconds time = said.as_seconds();
+    if (time <= Seconds(0)) said.fail("a step takes time");
+    step.samples_per_s = static_cast<double>(step.batch * step.micro_batches) / time.value();
+  } else {
+    step.samples_per_s =
+        samples_of_tokens(map.require(step.each ? "tokens_per_s_per_gpu" : "tokens_per_s"), model);
+  }
+}
+
+/// `measured: {samples_per_s: 580, gradient_accumulation: 256}`: what the cluster's GPUs train, or
+/// so many `gpus`. The batch is the scenario's own where it is not said.
 WholeStep read_whole_step(const Value& value, const Model& model, std::int64_t batch) {
   Map map = value.as_map();
   WholeStep step;
   step.batch =
       map.has("batch_per_gpu") ? map.integer_or("batch_per_gpu", batch, 1, kLargestBatch) : batch;
   step.micro_batches = map.integer_or("gradient_accumulation", 1, 1, kMostMicroBatches);
-  step.gpus = map.integer_or("gpus", 1, 1, kMostMeasuredGpus);
-  step.samples_per_s = read_rate(map, value, model,
-                                 static_cast<double>(step.batch * step.micro_batches * step.gpus));
+  step.gpus = map.has("gpus") ? map.require("gpus").as_integer(1, kMostMeasuredGpus) : 0;
+  read_rate(map, value, model, step);
   map.finish();
   return step;
 }

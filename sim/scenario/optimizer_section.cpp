@@ -48,6 +48,14 @@ void refuse_values(Map& optimizer) {
   }
 }
 
+/// DeepSpeed's third device is no misspelling of the two.
+bool reads_cpu(const Value& offload) {
+  if (offload.shown() == "nvme")
+    offload.fail("states on NVMe are not simulated",
+                 "cpu, if the hosts' memory holds them; with NVMe a step takes longer");
+  return offload.as_choice({"none", "cpu"}) == "cpu";
+}
+
 }  // namespace
 
 Optimizer read_optimizer_section(const Value& value, Framework& framework, Precision precision) {
@@ -71,7 +79,7 @@ Optimizer read_optimizer_section(const Value& value, Framework& framework, Preci
     if (const auto paged = named.options.optional("paged")) optimizer.paged = paged->as_bool();
   if (!muon)
     if (const auto offload = named.options.optional("offload"))
-      optimizer.offload = offload->as_choice({"none", "cpu"}) == "cpu";
+      optimizer.offload = reads_cpu(*offload);
   if (!optimizer.offload)
     if (const auto early = named.options.optional("in_backward"))
       optimizer.in_backward = early->as_bool();

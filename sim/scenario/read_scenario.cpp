@@ -62,7 +62,9 @@ void balance_stages(const Value& strategy, Scenario& scenario) {
   const auto& layout = scenario.strategy.layout;
   if (!layout || layout->balance == Layout::Balance::none) return;
   const Cluster cluster = cluster_of_replica(scenario.strategy, scenario.cluster);
-  Job job = job_of(scenario, cluster);
+  Scenario unscaled = scenario;
+  unscaled.whole_step.reset();  // it scales all parts alike
+  Job job = job_of(unscaled, cluster);
   std::vector<StepCosts> costs;
   for (const std::size_t group : groups_of_replica(scenario.strategy, scenario.cluster))
     costs.push_back(job.costs[group]);
@@ -138,7 +140,10 @@ void ScenarioReader::read_machine() {
 void ScenarioReader::check_machine() {
   const bool both = has_model_ && has_cluster_;
   check_parts(both, [&] {
-    if (scenario_.whole_step) check_whole_step(*model_, scenario_);
+    if (scenario_.whole_step) {
+      settle_whole_step(scenario_);
+      check_whole_step(*model_, scenario_);
+    }
     if (has_given_times(scenario_.model) && !model_->as_map().has("measured_at"))
       check_given_times(*model_, *cluster_);
   });
@@ -186,6 +191,7 @@ void ScenarioReader::resolve_training() {
   check_activation_offload(*model_, scenario_);
   if (has_optimizer_ && root_.has("optimizer"))
     check_optimizer(root_.require("optimizer"), scenario_);
+  if (has_optimizer_ && scenario_.whole_step) check_whole_step_fits(*model_, scenario_);
   if (has_optimizer_) apply_clipping(*framework_, scenario_);
   apply_grad_scaler(scenario_);
   if (has_optimizer_ && root_.has("train")) apply_loss(root_.require("train"), scenario_);

@@ -9,6 +9,7 @@
 
 #include "convergence/convergence_model.hpp"
 #include "convergence/rate_course.hpp"
+#include "convergence/training_match.hpp"
 #include "cost/cost.hpp"
 #include "cost/given_times.hpp"
 #include "cost/whole_step.hpp"
@@ -102,7 +103,7 @@ struct RunOptions {
 /// Knowledge of how the model learns, for a forecast of its accuracy.
 struct Convergence {
   std::shared_ptr<const ConvergenceModel> model;
-  std::string network, dataset;  ///< what its curves trained
+  TrainingMatch curves;  ///< whose they are, and in what they differ
   double learning_rate = 0.1, momentum = 0;
   Mitigation mitigation;            ///< what changes how gradients are applied
   std::optional<double> target;     ///< an accuracy to reach, as a share

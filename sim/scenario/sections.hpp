@@ -125,6 +125,10 @@ void apply_balance(const Value& strategy, const Job& job, Scenario& scenario);
 /// A measured whole step tells about the GPU that it was measured on, and no GPU computes faster
 /// than its peak. `model` is the section.
 void check_whole_step(const Value& model, const Scenario& scenario);
+/// The measured GPUs hold the weights and what the optimizer keeps, once it is read.
+void check_whole_step_fits(const Value& model, const Scenario& scenario);
+/// Where a measured step does not say of how many GPUs it is, it is of the cluster's.
+void settle_whole_step(Scenario& scenario);
 
 /// Whether units' times are given instead of computed.
 bool has_given_times(const Model& model);

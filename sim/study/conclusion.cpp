@@ -29,7 +29,7 @@ constexpr double kTimes = 1.995;
 struct Entry {
   std::size_t point = 0;
   std::vector<std::string> labels;
-  double samples_per_s = 0, step = 0, ranks = 0;
+  double samples_per_s = 0, step = 0, ranks = 0, batch = 0;
   std::optional<double> usd{};
   bool has_length = false;  ///< the scenario says how long the training is
   std::string verdict{};    ///< as the report has it; empty: not known
@@ -49,12 +49,14 @@ struct Overview {
 
 /// Nothing where the report lacks a figure.
 std::optional<Entry> entry_of(std::size_t point, const StudyPoint& known, const Json& report) {
-  for (const char* key : {"samples_per_s", "step_time_s", "ranks", "cluster", "cost", "memory"})
+  for (const char* key :
+       {"samples_per_s", "step_time_s", "ranks", "global_batch", "cluster", "cost", "memory"})
     if (!report.is_object() || !report.contains(key)) return std::nullopt;
   Entry entry{.point = point, .labels = known.labels};
   entry.samples_per_s = report.at("samples_per_s");
   entry.step = report.at("step_time_s");
   entry.ranks = report.at("ranks");
+  entry.batch = report.at("global_batch");
   entry.cluster = report.at("cluster");
   const Json &cost = report.at("cost"), &memory = report.at("memory");
   entry.kind = training_kind(report);
@@ -236,6 +238,17 @@ std::string counts_sentence(const Overview& all) {
   return fmt::format("Of {} points {}.", all.points, text);
 }
 
+/// Empty where all train with one global batch, or nobody says for how long.
+std::string batches_sentence(const Overview& all) {
+  const bool priced = std::ranges::any_of(all.entries, &Entry::has_length);
+  const auto [least, most] = std::ranges::minmax(all.entries, {}, &Entry::batch);
+  if (!priced || least.batch == most.batch) return "";
+  return fmt::format(
+      "Global batches of {:.0f} to {:.0f} samples are compared as if every sample "
+      "trained as much.",
+      least.batch, most.batch);
+}
+
 }  // namespace
 
 std::string Conclusion::answer() const {
@@ -270,6 +283,7 @@ Conclusion conclude(const ResultStore& store) {
   add(left_out_line(kinds));
   find_knee(all, told);
   for (std::size_t axis = 0; axis < all.axes.size(); ++axis) add(axis_sentence(all, axis));
+  add(batches_sentence(all));
   add(counts_sentence(all));
   add(missing_price(all));
   return told;

@@ -8,9 +8,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <fstream>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
+#include "base/hash.hpp"
 #include "config/json_text.hpp"
 
 namespace rehearse::inline study {
@@ -19,14 +23,17 @@ namespace {
 using Json = nlohmann::json;
 
 /// Of the tables below; PRAGMA user_version.
-constexpr int kForm = 1;
+constexpr int kForm = 2;
 constexpr int kBusyMilliseconds = 30'000;
 
 // Keys are sorted on the disk, so that a dump does not tell in which order outcomes came.
 const char* const kCreateTables = R"(
-CREATE TABLE study (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE points (point INTEGER PRIMARY KEY, labels TEXT NOT NULL, key TEXT NOT NULL);
-CREATE TABLE results (key TEXT PRIMARY KEY, code INTEGER NOT NULL, text TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE study (name TEXT PRIMARY KEY, value TEXT NOT NULL, checksum INTEGER NOT NULL)
+  WITHOUT ROWID;
+CREATE TABLE points (point INTEGER PRIMARY KEY, labels TEXT NOT NULL, key TEXT NOT NULL,
+  checksum INTEGER NOT NULL);
+CREATE TABLE results (key TEXT PRIMARY KEY, code INTEGER NOT NULL, text TEXT NOT NULL,
+  checksum INTEGER NOT NULL) WITHOUT ROWID;
 )";
 
 [[noreturn]] void fail(const std::filesystem::path& file, const SQLite::Exception& error) {
@@ -133,6 +140,30 @@ SQLite::Database opened(const std::filesystem::path& file) {
   });
 }
 
+/// Checksum of a row: of its columns in their order, each with its length.
+std::int64_t checksum_of(std::initializer_list<std::string_view> columns) {
+  Hash hash;
+  for (const std::string_view column : columns) {
+    hash.add(std::uint64_t{column.size()});
+    for (const char byte : column) hash.add(std::uint64_t{static_cast<unsigned char>(byte)});
+  }
+  return static_cast<std::int64_t>(hash.value());
+}
+
+std::int64_t checksum_of(const std::string& key, const Outcome& outcome) {
+  return checksum_of({key, std::to_string(static_cast<int>(outcome.code)), outcome.text});
+}
+
+std::int64_t checksum_of(std::size_t number, const std::string& labels, const std::string& key) {
+  return checksum_of({std::to_string(number), labels, key});
+}
+
+/// Fails as damaged unless the row's last column is the checksum of the others.
+void check_sum(const std::filesystem::path& file, const std::string& what, std::int64_t stored,
+               std::int64_t right) {
+  if (stored != right) fail_as_damaged(file, what, "its checksum is of something else");
+}
+
 /// Of the codes that a simulation ends with.
 bool is_known(ExitCode code) {
   constexpr std::array kCodes = {ExitCode::success, ExitCode::refuted, ExitCode::input,
@@ -140,6 +171,7 @@ bool is_known(ExitCode code) {
   return std::ranges::find(kCodes, code) != kCodes.end();
 }
 
+/// Of a code, a text and their checksum.
 Outcome outcome_at(SQLite::Statement& query, int column) {
   return {static_cast<ExitCode>(query.getColumn(column).getInt()),
           query.getColumn(column + 1).getString()};
@@ -181,14 +213,27 @@ ResultStore::ResultStore(const std::filesystem::path& file)
 std::optional<StudyIdentity> ResultStore::identity() const {
   return guarded(file_, [&]() -> std::optional<StudyIdentity> {
     std::map<std::string, std::string> values;
-    SQLite::Statement query(database_, "SELECT name, value FROM study");
+    SQLite::Statement query(database_, "SELECT name, value, checksum FROM study");
     while (query.executeStep()) {
-      values[query.getColumn(0).getString()] = query.getColumn(1).getString();
+      const std::string name = query.getColumn(0).getString();
+      const std::string value = query.getColumn(1).getString();
+      check_sum(file_, fmt::format("what it says of the study ({})", name),
+                query.getColumn(2).getInt64(), checksum_of({name, value}));
+      values[name] = value;
     }
-    if (values.empty()) return std::nullopt;
+    if (values.empty() && is_new()) return std::nullopt;
+    constexpr std::size_t kNames = 6;
+    if (values.size() != kNames)
+      fail_as_damaged(file_, "what it says of the study",
+                      fmt::format("{} of {} rows", values.size(), kNames));
     return StudyIdentity{values["program"], values["study"], values["description"],
                          values["scenario"], texts_of(file_, "the list of axes", values["axes"])};
   });
+}
+
+bool ResultStore::is_new() const {
+  SQLite::Statement query(database_, "SELECT 1 FROM points UNION SELECT 1 FROM results");
+  return !query.executeStep();
 }
 
 std::vector<StudyPoint> ResultStore::points() const {
@@ -196,41 +241,56 @@ std::vector<StudyPoint> ResultStore::points() const {
     std::vector<StudyPoint> points;
     const auto known = identity();
     const std::size_t axes = known ? known->axes.size() : 0;
-    SQLite::Statement query(database_, "SELECT labels, key FROM points ORDER BY point");
+    SQLite::Statement query(database_, "SELECT labels, key, checksum FROM points ORDER BY point");
     while (query.executeStep()) {
       const std::string what = fmt::format("point {}", points.size() + 1);
-      points.push_back(
-          {texts_of(file_, what, query.getColumn(0).getString()), query.getColumn(1).getString()});
+      const std::string labels_text = query.getColumn(0).getString();
+      const std::string key = query.getColumn(1).getString();
+      check_sum(file_, what, query.getColumn(2).getInt64(),
+                checksum_of(points.size() + 1, labels_text, key));
+      points.push_back({texts_of(file_, what, labels_text), key});
       const std::size_t labels = points.back().labels.size();
       if (labels != axes)
         fail_as_damaged(file_, what, fmt::format("{} labels for {} axes", labels, axes));
     }
+    check_number_of_points(points.size());
     return points;
   });
+}
+
+void ResultStore::check_number_of_points(std::size_t read) const {
+  SQLite::Statement query(database_, "SELECT value FROM study WHERE name = 'points'");
+  const std::string described = query.executeStep() ? query.getColumn(0).getString() : "0";
+  if (described != std::to_string(read))
+    fail_as_damaged(file_, "the list of points", fmt::format("{} of {}", read, described));
 }
 
 void ResultStore::describe(const StudyIdentity& identity, const std::vector<StudyPoint>& points) {
   guarded(file_, [&] {
     SQLite::Transaction transaction(database_, SQLite::TransactionBehavior::IMMEDIATE);
     database_.exec("DELETE FROM study; DELETE FROM points");
-    SQLite::Statement meta(database_, "INSERT INTO study VALUES (?, ?)");
+    SQLite::Statement meta(database_, "INSERT INTO study VALUES (?, ?, ?)");
     const std::map<std::string, std::string> values = {{"program", identity.program},
                                                        {"study", identity.study},
                                                        {"description", identity.description},
                                                        {"scenario", identity.scenario},
-                                                       {"axes", json_text(Json(identity.axes))}};
+                                                       {"axes", json_text(Json(identity.axes))},
+                                                       {"points", std::to_string(points.size())}};
     for (const auto& [name, value] : values) {
       meta.reset();
       meta.bind(1, name);
       meta.bind(2, value);
+      meta.bind(3, checksum_of({name, value}));
       meta.exec();
     }
-    SQLite::Statement row(database_, "INSERT INTO points VALUES (?, ?, ?)");
+    SQLite::Statement row(database_, "INSERT INTO points VALUES (?, ?, ?, ?)");
     for (std::size_t i = 0; i < points.size(); ++i) {
+      const std::string labels = json_text(Json(points[i].labels));
       row.reset();
       row.bind(1, static_cast<std::int64_t>(i + 1));
-      row.bind(2, json_text(Json(points[i].labels)));
+      row.bind(2, labels);
       row.bind(3, points[i].key);
+      row.bind(4, checksum_of(i + 1, labels, points[i].key));
       row.exec();
     }
     transaction.commit();
@@ -240,15 +300,16 @@ void ResultStore::describe(const StudyIdentity& identity, const std::vector<Stud
 std::optional<Outcome> ResultStore::find(const std::string& key) const {
   if (const auto kept = unwritten_.find(key); kept != unwritten_.end()) return kept->second;
   return guarded(file_, [&]() -> std::optional<Outcome> {
-    SQLite::Statement query(database_, "SELECT code, text FROM results WHERE key = ?");
+    SQLite::Statement query(database_, "SELECT code, text, checksum FROM results WHERE key = ?");
     query.bind(1, key);
     if (!query.executeStep()) return std::nullopt;
-    return checked(key, outcome_at(query, 0));
+    return checked(key, outcome_at(query, 0), query.getColumn(2).getInt64());
   });
 }
 
-Outcome ResultStore::checked(const std::string& key, Outcome outcome) const {
+Outcome ResultStore::checked(const std::string& key, Outcome outcome, std::int64_t checksum) const {
   const std::string what = "the result " + key;
+  check_sum(file_, what, checksum, checksum_of(key, outcome));
   if (!is_known(outcome.code))
     fail_as_damaged(file_, what, fmt::format("exit code {}", static_cast<int>(outcome.code)));
   if (outcome.code == ExitCode::success && !Json::accept(outcome.text))
@@ -259,10 +320,11 @@ Outcome ResultStore::checked(const std::string& key, Outcome outcome) const {
 void ResultStore::for_each(
     const std::function<void(const std::string& key, const Outcome&)>& take) const {
   guarded(file_, [&] {
-    SQLite::Statement query(database_, "SELECT key, code, text FROM results ORDER BY key");
+    SQLite::Statement query(database_,
+                            "SELECT key, code, text, checksum FROM results ORDER BY key");
     while (query.executeStep()) {
       const std::string key = query.getColumn(0).getString();
-      take(key, checked(key, outcome_at(query, 1)));
+      take(key, checked(key, outcome_at(query, 1), query.getColumn(3).getInt64()));
     }
   });
 }
@@ -288,12 +350,13 @@ std::vector<std::string> ResultStore::flush() {
 void ResultStore::write(const std::map<std::string, Outcome>& outcomes) {
   if (outcomes.empty()) return;
   SQLite::Transaction transaction(database_, SQLite::TransactionBehavior::IMMEDIATE);
-  SQLite::Statement row(database_, "INSERT OR REPLACE INTO results VALUES (?, ?, ?)");
+  SQLite::Statement row(database_, "INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?)");
   for (const auto& [key, outcome] : outcomes) {
     row.reset();
     row.bind(1, key);
     row.bind(2, static_cast<int>(outcome.code));
     row.bindNoCopy(3, outcome.text);
+    row.bind(4, checksum_of(key, outcome));
     row.exec();
   }
   transaction.commit();

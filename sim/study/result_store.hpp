@@ -3,6 +3,7 @@
 #include <SQLiteCpp/Database.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -46,9 +47,10 @@ struct StudyPoint {
 };
 
 /// The points of a study and the outcomes that are known, in a file of SQLite (tables `study`,
-/// `points`, `results`). What it holds depends on what was stored and not on the order. An outcome
-/// is in the file, whole, once store() has returned, whatever kills the process then; one that
-/// cannot be written (a full disk) is kept here and tried again with the next.
+/// `points`, `results`), each row with a checksum. What it holds depends on what was stored and not
+/// on the order. An outcome is in the file, whole, once store() has returned, whatever kills the
+/// process then; one that cannot be written (a full disk) is kept here and tried again with the
+/// next.
 class ResultStore {
  public:
   /// Opens a file, or makes one where there is none. InputError if it is none of ours or of another
@@ -65,7 +67,8 @@ class ResultStore {
   /// Replaces what it is of; outcomes stay. MissingError if it cannot be written.
   void describe(const StudyIdentity& identity, const std::vector<StudyPoint>& points);
 
-  /// InputError if the outcome is damaged: a code that none ends with, a report that is no JSON.
+  /// InputError if the outcome is damaged: by its checksum, a code that none ends with, a report
+  /// that is no JSON.
   std::optional<Outcome> find(const std::string& key) const;
   void store(const std::string& key, const Outcome& outcome);
   /// Calls `take` with every outcome, in the order of keys.
@@ -78,7 +81,10 @@ class ResultStore {
 
  private:
   void write(const std::map<std::string, Outcome>& outcomes);
-  Outcome checked(const std::string& key, Outcome outcome) const;
+  Outcome checked(const std::string& key, Outcome outcome, std::int64_t checksum) const;
+  void check_number_of_points(std::size_t read) const;
+  /// No row of points or results: describe() is still to come.
+  bool is_new() const;
 
   std::filesystem::path file_;
   SQLite::Database database_;

@@ -164,8 +164,7 @@ LearnedRun read_learned(const CurveFiles& files, Map& map, const FittedModels& f
 Scenario asking_for_accuracy(Scenario scenario, const LearnedRun& run) {
   if (!run.model) return scenario;
   scenario.convergence = Convergence{.model = run.model,
-                                     .network = run.real.model,
-                                     .dataset = run.real.dataset,
+                                     .curves = {{}, run.real.model + " on " + run.real.dataset},
                                      .learning_rate = run.real.learning_rate,
                                      .momentum = run.real.momentum,
                                      .mitigation = run.real.mitigation,

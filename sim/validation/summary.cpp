@@ -200,4 +200,21 @@ std::vector<std::string> beyond(const Validation& validation, const ErrorBounds&
   return lines;
 }
 
+std::vector<std::string> without_numbers(const Validation& validation, const ErrorBounds& bounds) {
+  bool relative = false, difference = false, distance = false, accuracy = false;
+  for_each_held_out(validation,
+                    [&](const ValidationCase&, const ComparedCase&, const ComparedMetric& metric) {
+                      relative = relative || metric.kind() == ErrorKind::relative;
+                      difference = difference || metric.kind() == ErrorKind::difference;
+                      distance = distance || metric.kind() == ErrorKind::distance;
+                      accuracy = accuracy || metric.of_accuracy();
+                    });
+  std::vector<std::string> missing;
+  if ((bounds.mean || bounds.max) && !relative) missing.emplace_back("relative error");
+  if (bounds.staleness && !difference) missing.emplace_back("mean staleness");
+  if (bounds.distance && !distance) missing.emplace_back("distribution of staleness");
+  if (bounds.accuracy && !accuracy) missing.emplace_back("accuracy");
+  return missing;
+}
+
 }  // namespace rehearse::inline validation

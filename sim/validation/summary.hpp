@@ -139,5 +139,7 @@ std::vector<std::string> inputs_outside(const Validation& validation);
 
 /// A line for each group, setting and case that is beyond a bound.
 std::vector<std::string> beyond(const Validation& validation, const ErrorBounds& bounds);
+/// What the bounds are on that nothing held out has, "mean staleness": they would hold of nothing.
+std::vector<std::string> without_numbers(const Validation& validation, const ErrorBounds& bounds);
 
 }  // namespace rehearse::inline validation

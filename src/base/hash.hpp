@@ -5,7 +5,7 @@
 
 namespace rehearse::inline base {
 
-/// A hash of a sequence of numbers, for comparisons within a process. Equal sequences have equal
+/// A hash of a sequence of numbers, the same in every process. Equal sequences have equal
 /// hashes; unlike ones have not, but for a chance of about 2^-64.
 class Hash {
  public:

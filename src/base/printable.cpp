@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 
@@ -51,22 +52,37 @@ bool is_unprintable(std::string_view text) {
          is_within(code, 0x2066, 0x2069);
 }
 
+namespace {
+
+/// One character, or a byte that is none.
+std::string escaped_character(std::string_view one) {
+  const bool is_character = utf8_sequence(one) > 0;
+  if (is_character && !is_unprintable(one)) return std::string(one);
+  return one.size() == 1 ? fmt::format("\\x{:02x}", static_cast<unsigned char>(one.front()))
+                         : fmt::format("\\u{:04x}", code_point(one));
+}
+
+}  // namespace
+
 std::string printable(std::string_view text) {
   std::string shown;
   shown.reserve(text.size());
   while (!text.empty()) {
-    std::size_t length = colour_sequence(text);
-    const std::size_t sequence = length > 0 ? 0 : utf8_sequence(text);
-    if (length > 0) {
-      shown += text.substr(0, length);
-    } else if (sequence == 0 || (sequence == 1 && is_unprintable(text))) {
-      shown += fmt::format("\\x{:02x}", static_cast<unsigned char>(text.front()));
-      length = 1;
-    } else {
-      length = sequence;
-      const std::string_view one = text.substr(0, length);
-      shown += is_unprintable(one) ? fmt::format("\\u{:04x}", code_point(one)) : std::string(one);
-    }
+    const std::size_t colour = colour_sequence(text);
+    const std::size_t length = colour > 0 ? colour : std::max<std::size_t>(1, utf8_sequence(text));
+    const std::string_view one = text.substr(0, length);
+    shown += colour > 0 ? std::string(one) : escaped_character(one);
+    text.remove_prefix(length);
+  }
+  return shown;
+}
+
+std::string escaped(std::string_view text) {
+  std::string shown;
+  shown.reserve(text.size());
+  while (!text.empty()) {
+    const std::size_t length = std::max<std::size_t>(1, utf8_sequence(text));
+    shown += escaped_character(text.substr(0, length));
     text.remove_prefix(length);
   }
   return shown;

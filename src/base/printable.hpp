@@ -18,6 +18,8 @@ bool is_unprintable(std::string_view text);
 /// `text` for a terminal: unprintable characters and bytes that are no UTF-8 become escapes such as
 /// `\x1b` and `\u202e`. Colours pass (`ESC [`, digits and semicolons, `m`).
 std::string printable(std::string_view text);
+/// The same without colours: of texts that others wrote.
+std::string escaped(std::string_view text);
 
 /// Writes `text`, printable, to standard error. Does nothing where that cannot be written: there is
 /// nobody left to tell.

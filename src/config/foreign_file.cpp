@@ -59,6 +59,21 @@ std::string text_of_key(std::string_view text, std::string_view key) {
   return std::string(text.substr(open + 1, text.find('"', open + 1) - open - 1));
 }
 
+const char* const kOtherNetworks =
+    "Python's rehearse_sim.capture reads any PyTorch module; model.units takes times of its parts";
+
+/// Networks of images and sound, and what trains them.
+std::optional<ForeignFile> diffusion_file(std::string_view text) {
+  if (holds(text, {"\"_diffusers_version\""}))
+    return ForeignFile{fmt::format("a config of diffusers ({})", text_of_key(text, "_class_name")),
+                       kOtherNetworks};
+  for (const char* key : {"pretrained_model_name_or_path = ", "diffusers_path = ",
+                          "transformer_path = ", "\"--model_family\"", "\"model_family\""})
+    if (holds(text, {key}))
+      return ForeignFile{"a configuration of a trainer of diffusion models", kOtherNetworks};
+  return std::nullopt;
+}
+
 std::optional<ForeignFile> json_file(std::string_view text) {
   if (holds(text, {"\"traceEvents\""}))
     return ForeignFile{.what = "a trace of PyTorch's profiler (Kineto)",
@@ -104,6 +119,7 @@ std::optional<ForeignFile> foreign_file(std::string_view text, const std::string
   if (auto binary = binary_file(text, name)) return binary;
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos) return std::nullopt;
+  if (auto diffusion = diffusion_file(text)) return diffusion;
   if (text[first] == '{' || text[first] == '[') {
     if (auto json = json_file(text)) return json;
   }

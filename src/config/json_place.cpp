@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/printable.hpp"
 
 namespace rehearse::inline config {
 namespace {
@@ -74,7 +75,7 @@ bool JsonPlace::flag() const {
 
 std::string JsonPlace::text() const {
   if (value_ == nullptr || !value_->is_string()) fail("a text");
-  return value_->get<std::string>();
+  return escaped(value_->get<std::string>());
 }
 
 std::vector<JsonPlace> JsonPlace::list() const {

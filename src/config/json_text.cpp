@@ -19,8 +19,5 @@ nlohmann::ordered_json parsed_ordered_json(const std::string& text) {
 nlohmann::json tried_json(const std::string& text) {
   return nlohmann::json::parse(text, nullptr, false);
 }
-nlohmann::ordered_json tried_ordered_json(const std::string& text) {
-  return nlohmann::ordered_json::parse(text, nullptr, false);
-}
 
 }  // namespace rehearse::inline config

@@ -18,6 +18,5 @@ nlohmann::json parsed_json(const std::string& text);
 nlohmann::ordered_json parsed_ordered_json(const std::string& text);
 /// Discarded where the text is none.
 nlohmann::json tried_json(const std::string& text);
-nlohmann::ordered_json tried_ordered_json(const std::string& text);
 
 }  // namespace rehearse::inline config

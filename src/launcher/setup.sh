@@ -118,10 +118,14 @@ one_at_a_time() {
   fi
 }
 
+# is_ci: true in continuous integration, where warnings are errors and nothing is left out.
+is_ci() { [[ ${CI-} == 1 || ${CI-} == true ]]; }
+
 # build_preset PRESET [TARGET...]: configures and builds, one launcher at a time. A preset that builds a program and the
 # one that adds its tests share their folder, so that whoever runs both compiles the program once.
 build_preset() {
-  local preset=$1 folder=$1 started reporter built=1 name
+  local preset=$1 folder=$1 started reporter built=1 name strict=()
+  ! is_ci || strict=(-DCMAKE_COMPILE_WARNING_AS_ERROR=ON)
   case $preset in
     test) folder=release ;;
     *-test) folder=${preset%-test} ;;
@@ -138,7 +142,7 @@ build_preset() {
   : >"$folder/build.log"
   report_progress "$folder/build.log" "$name" 9>&- &
   reporter=$!
-  (cd "$root" && cmake --preset "$preset" && cmake --build --preset "$preset" ${1:+--target "$@"}) \
+  (cd "$root" && cmake --preset "$preset" "${strict[@]}" && cmake --build --preset "$preset" ${1:+--target "$@"}) \
     >>"$folder/build.log" 2>&1 || built=0
   kill "$reporter" 2>/dev/null || true
   wait "$reporter" 2>/dev/null || true

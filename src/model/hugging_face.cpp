@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 
 #include "base/error.hpp"
@@ -119,36 +120,79 @@ std::string name_of(const std::filesystem::path& file, HuggingFaceConfig& config
   return whole.parent_path().filename().string();
 }
 
-/// The file's own numbers, as keys of a transformer; a Llama's where it does not say one.
-std::string dimensions_in(HuggingFaceConfig& config) {
+/// The file's own numbers as keys of a transformer, and the keys that it says nothing of.
+struct Dimensions {
+  std::vector<std::string> said, missing;
+};
+
+Dimensions dimensions_in(HuggingFaceConfig& config) {
   struct Dimension {
     const char* key;
     std::vector<std::string> names;
-    const char* usual;
+    bool needed = true;
   };
   static const std::vector<Dimension> kAll = {
-      {"layers", {"num_hidden_layers", "n_layers", "n_layer", "num_layers"}, "32"},
-      {"hidden_size", {"hidden_size", "d_model", "n_embd", "dim"}, "4096"},
-      {"heads", {"num_attention_heads", "n_heads", "n_head", "num_heads"}, "32"},
-      {"kv_heads", {"num_key_value_heads", "n_kv_heads", "num_kv_heads"}, ""},
-      {"intermediate_size",
-       {"intermediate_size", "ffn_dim", "d_ff", "n_inner", "hidden_dim"},
-       "11008"},
-      {"vocab_size", {"vocab_size", "padded_vocab_size"}, "32000"}};
-  std::vector<std::string> said;
+      {"layers", {"num_hidden_layers", "n_layers", "n_layer", "num_layers"}},
+      {"hidden_size", {"hidden_size", "d_model", "n_embd", "dim"}},
+      {"heads", {"num_attention_heads", "n_heads", "n_head", "num_heads"}},
+      {"kv_heads", {"num_key_value_heads", "n_kv_heads", "num_kv_heads"}, false},
+      {"intermediate_size", {"intermediate_size", "ffn_dim", "d_ff", "n_inner", "hidden_dim"}},
+      {"vocab_size", {"vocab_size", "padded_vocab_size"}}};
+  Dimensions found;
   for (const Dimension& one : kAll) {
-    std::string number = one.usual;
+    std::string number;
     for (const std::string& name : one.names) {
       const std::optional<Value> value = config.field(name);
-      if (!value || !value->is_scalar()) continue;
+      if (!number.empty() || !value || !value->is_scalar()) continue;
       const std::string text = value->shown();
-      if (text.empty() || text.find_first_not_of("0123456789") != std::string::npos) continue;
-      number = text;
-      break;
+      if (text.find_first_not_of("0123456789") == std::string::npos) number = text;
     }
-    if (!number.empty()) said.push_back(fmt::format("{}: {}", one.key, number));
+    if (!number.empty()) {
+      found.said.push_back(fmt::format("{}: {}", one.key, number));
+    } else if (one.needed) {
+      found.missing.emplace_back(one.key);
+    }
   }
-  return fmt::format("{}", fmt::join(said, ", "));
+  return found;
+}
+
+/// Whether a config is of a network that is no decoder of text: fields of images, sound, or of an
+/// encoder beside a decoder.
+bool is_of_another_kind(HuggingFaceConfig& config) {
+  return std::ranges::any_of(
+      std::array{"_class_name", "vision_config", "audio_config", "image_size", "patch_size",
+                 "num_channels", "in_channels", "num_mel_bins", "conv_dim", "depths",
+                 "encoder_layers", "decoder_layers", "is_encoder_decoder"},
+      [&](const char* field) { return config.map().has(field); });
+}
+
+constexpr const char* kOtherKinds =
+    "networks of images, of sound and of an encoder beside a decoder are not read from their "
+    "configs: Python's rehearse_sim.capture reads any PyTorch module, and model.units takes times "
+    "of its parts";
+
+/// What to do with a family that nobody knows.
+std::string remedy_for_unknown(HuggingFaceConfig& config) {
+  if (is_of_another_kind(config)) return kOtherKinds;
+  const Dimensions found = dimensions_in(config);
+  std::string text = fmt::format("give its dimensions: model: {{transformer: {{{}}}}}",
+                                 fmt::join(found.said, ", "));
+  if (!found.missing.empty())
+    text += fmt::format(" with {}, which the file does not say", fmt::join(found.missing, ", "));
+  return text + fmt::format(", or a family that it is like: model.family; read are {}",
+                            fmt::join(hugging_face_families(), ", "));
+}
+
+/// `type` is where the family's name stands in the whole file `config`.
+[[noreturn]] void refuse_family(HuggingFaceConfig& config, const Value& type) {
+  const std::string near = nearest(type.as_string(), hugging_face_families());
+  type.fail(fmt::format("no family \"{}\"", type.as_string()),
+            (near.empty() ? "" : fmt::format("did you mean \"{}\"? else ", near)) +
+                remedy_for_unknown(config));
+}
+
+bool is_read(const std::string& name) {
+  return std::ranges::count(hugging_face_families(), name) > 0;
 }
 
 TransformerShape read_as(HuggingFaceConfig& config, const std::string& name, const Value& type);
@@ -176,14 +220,7 @@ TransformerShape read_as(HuggingFaceConfig& config, const std::string& name, con
   }
   if (const std::optional<Value> derived = shipped_derived(name))
     return read_derived(config, name, *derived);
-  const std::string near = nearest(name, hugging_face_families());
-  type.fail(
-      fmt::format("no family \"{}\"", name),
-      fmt::format(
-          "{}give its dimensions: model: {{transformer: {{{}}}}}, or a family that it is like: "
-          "model.family; read are {}",
-          near.empty() ? "" : fmt::format("did you mean \"{}\"? else ", near),
-          dimensions_in(config), fmt::join(hugging_face_families(), ", ")));
+  refuse_family(config, type);
 }
 
 /// The language model of a network of images, sound and text; what encodes the others is left out,
@@ -193,8 +230,9 @@ TransformerShape read_text_config(HuggingFaceConfig& config) {
   HuggingFaceConfig text(config.map().require("text_config").as_map(), said);
   const Value outer = config.map().require("model_type");
   const std::optional<Value> own = text.field("model_type");
-  TransformerShape t =
-      read_as(text, own ? own->as_string() : outer.as_string() + "_text", own.value_or(outer));
+  const std::string name = own ? own->as_string() : outer.as_string() + "_text";
+  if (!is_read(name)) refuse_family(config, own.value_or(outer));
+  TransformerShape t = read_as(text, name, own.value_or(outer));
   text.ignore(harmless());
   text.finish(t.family + "'s text_config");
   t.tied = config.flag_or("tie_word_embeddings", t.tied);
@@ -207,6 +245,10 @@ TransformerShape read_text_config(HuggingFaceConfig& config) {
 TransformerShape read_family(HuggingFaceConfig& config) {
   if (config.map().has("text_config")) return read_text_config(config);
   config.ignore({"model_type"});
+  if (!config.map().has("model_type") && config.map().has("_class_name"))
+    config.map()
+        .at_key("_class_name")
+        .fail("a network of diffusers, whose configs are not read", kOtherKinds);
   const Value type = config.map().require("model_type");
   return read_as(config, type.as_string(), type);
 }

@@ -190,7 +190,8 @@ std::pair<int, int> read_nccl(const Value& value) {
   char rest = 0;
   const std::string text = value.as_string();
   const int read = std::sscanf(text.c_str(), "%d.%d%c", &version.first, &version.second, &rest);
-  if (read < 2 || (read == 3 && rest != '.') || version.first < 1 || version.second < 0)
+  if (read < 2 || (read == 3 && rest != '.' && rest != '+') || version.first < 1 ||
+      version.second < 0)
     value.fail("expected a version of NCCL; got \"" + text + "\"",
                "write it as NCCL prints it, such as `nccl: \"2.23.4\"`");
   return version;

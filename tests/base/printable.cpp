@@ -19,6 +19,11 @@ BOOST_AUTO_TEST_CASE(text_lines_tabs_and_colours_stay) {
   BOOST_TEST(printable("\x1b[2J\x1b[1") == "\\x1b[2J\\x1b[1");
 }
 
+BOOST_AUTO_TEST_CASE(texts_of_others_have_no_colours) {
+  BOOST_TEST(escaped("é\n\x1b[1;31mred\x1b[0m\u202e\xff") ==
+             "é\n\\x1b[1;31mred\\x1b[0m\\u202e\\xff");
+}
+
 BOOST_AUTO_TEST_CASE(bytes_that_are_no_text_are_shown) {
   BOOST_TEST(printable("a\xff\xc3") == "a\\xff\\xc3");
   BOOST_TEST(printable(std::string_view("\xc0\xaf\0", 3)) == "\\xc0\\xaf\\x00");

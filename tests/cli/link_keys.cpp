@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(ddp_and_fsdp_compare_alike_on_p4d_and_p4de) {
 /// images/s; 16 reach 1308.7 over TCP and 1787.4 over RDMA.
 const std::string kVgg =
     "use: vgg16, batch_per_gpu: 64, precision: fp32, "
-    "measured: {samples_per_s: 130.9}";
+    "measured: {samples_per_s: 130.9, gpus: 1}";
 std::string pascals(const std::string& more) {
   return "nodes: 4, node: {gpus: 4, gpu: {name: P100, fp32: 9.3TFLOPs, memory: 15.9GiB, "
          "memory_bandwidth: 732GBps}, pcie: 12GBps, nic: 25Gbps, nic_latency: 25us" +

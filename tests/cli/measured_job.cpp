@@ -49,9 +49,22 @@ BOOST_AUTO_TEST_CASE(tokens_and_step_times_say_the_same_as_samples) {
   BOOST_TEST(std::abs(step / samples - 1) < 1e-12);
 }
 
+// A log's figure is that of the GPUs which wrote it.
+BOOST_AUTO_TEST_CASE(a_figure_is_of_the_clusters_gpus_unless_it_says_of_how_many) {
+  const auto alone = [](const std::string& measured) {
+    return question(measured, 2).whole_step->samples_per_s;
+  };
+  const double said = alone("samples_per_s: 320, gpus: 8");
+  BOOST_TEST(alone("samples_per_s: 320") == said);
+  BOOST_TEST(alone("tokens_per_s: 327680") == said);
+  BOOST_TEST(alone("tokens_per_s_per_gpu: 40960") == said);
+  BOOST_TEST(alone("tokens_per_s_per_gpu: 40960, gpus: 8") == said);
+  BOOST_TEST(std::abs(alone("step_time: 200ms") / said - 1) < 1e-12);
+}
+
 BOOST_AUTO_TEST_CASE(recomputation_counts_once) {
   const std::string checkpointing = ", activation_checkpointing: per_unit";
-  const Scenario scenario = question("samples_per_s: 70", 1, checkpointing);
+  const Scenario scenario = question("samples_per_s: 70, gpus: 1", 1, checkpointing);
   Scenario alone = scenario;
   alone.cluster.groups[0].node.gpus = 1;
   BOOST_TEST(std::abs(simulated(alone) / 70 - 1) < 1e-2);

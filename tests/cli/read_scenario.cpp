@@ -276,11 +276,11 @@ BOOST_AUTO_TEST_CASE(a_measured_whole_step_scales_the_costs_to_it) {
     const Scenario scenario = read(toy_with("{use: resnet50, batch_per_gpu: 64" + options + "}"));
     return step_time(group_costs(scenario)[0], 2).value();
   };
-  BOOST_TEST(std::abs(step(", measured: {samples_per_s: 400, gradient_accumulation: 2}") - 0.32) <
-             1e-12);
+  BOOST_TEST(std::abs(step(", measured: {samples_per_s: 400, gpus: 1, gradient_accumulation: 2}") -
+                      0.32) < 1e-12);
   // Measured at twice the batch: half of its 0.32 s, and what does not shrink with the batch.
-  const double from_128 =
-      step(", measured: {samples_per_s: 800, batch_per_gpu: 128, gradient_accumulation: 2}");
+  const double from_128 = step(
+      ", measured: {samples_per_s: 800, gpus: 1, batch_per_gpu: 128, gradient_accumulation: 2}");
   BOOST_TEST(from_128 >= 0.16);
   BOOST_TEST(from_128 < 0.17);
   BOOST_TEST(std::abs(step("") - 0.32) > 0.01);

@@ -22,7 +22,7 @@ namespace data = boost::unit_test::data;
 using Json = nlohmann::json;
 
 const std::string kOnCpu = R"(
-model: {use: resnet50, batch_per_gpu: 32, precision: fp32, measured: {samples_per_s: 200}}
+model: {use: resnet50, batch_per_gpu: 32, precision: fp32, measured: {samples_per_s: 200, gpus: 1}}
 cluster:
   nodes: 1
   node:
@@ -35,7 +35,7 @@ optimizer: {sgd: {}}
 )";
 
 const std::string kEveryGpu = R"(
-model: {use: vgg16, batch_per_gpu: 32, precision: fp32, measured: {samples_per_s: 100}}
+model: {use: vgg16, batch_per_gpu: 32, precision: fp32, measured: {samples_per_s: 100, gpus: 1}}
 cluster:
   nodes: 2
   node: {gpus: 8, gpu: V100-SXM2-32, nvlink: 150GBps, pcie: 12GBps, nic: 100Gbps, nic_latency: 3us}
@@ -44,7 +44,7 @@ optimizer: {sgd: {}}
 )";
 
 const std::string kTcp = R"(
-model: {use: vgg16, batch_per_gpu: 64, precision: fp32, measured: {samples_per_s: 130.9}}
+model: {use: vgg16, batch_per_gpu: 64, precision: fp32, measured: {samples_per_s: 130.9, gpus: 1}}
 cluster:
   nodes: 4
   node:
@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(messages_between_nodes_take_their_cpus_by_default) {
 }
 
 const std::string kServersApart = R"(
-model: {use: vgg16, batch_per_gpu: 32, precision: fp32, measured: {samples_per_s: 133}}
+model: {use: vgg16, batch_per_gpu: 32, precision: fp32, measured: {samples_per_s: 133, gpus: 1}}
 cluster:
   groups:
     - {name: workers, nodes: 6, node: {gpus: 1, gpu: V100-SXM2-32, nic: 100Gbps}}

@@ -53,7 +53,8 @@ BOOST_AUTO_TEST_CASE(paced_updates_arrive_whole) {
                                                         .applied = {Seconds(0.5), Seconds(0.75)}},
                                                .staleness = {0, 3},
                                                .steps = 4,
-                                               .whole_run = true}));
+                                               .whole_run = true,
+                                               .left_out = {{"warm-up", "warm-up: 2"}}}));
   BOOST_TEST(one.pace.samples_per_s == 12.5);
   BOOST_TEST(one.pace.samples_per_update == 8);
   BOOST_TEST(one.pace.applied.at(1).value() == 0.75);

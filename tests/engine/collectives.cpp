@@ -87,6 +87,28 @@ BOOST_AUTO_TEST_CASE(double_tree_takes_twice_the_size_whatever_the_number_of_ran
   }
 }
 
+// Four GPUs in a chain of 3 us and two in one of 10 us: the slowest chain and one step between
+// nodes, up and down, whichever node stands first.
+BOOST_AUTO_TEST_CASE(a_trees_latency_is_that_of_its_slowest_chain) {
+  const auto latency = [](const std::vector<std::pair<int, double>>& nodes) {
+    Cluster cluster = star_cluster(1);
+    cluster.groups.clear();
+    for (const auto& [gpus, us] : nodes) {
+      Node node = star_cluster(1, gpus).groups.front().node;
+      node.nvlink->latency = Seconds(us * 1e-6);
+      cluster.groups.push_back({std::to_string(gpus), 1, node});
+    }
+    const Schedule schedule = on_all_ranks(cluster, Program{});
+    return plan_collective(CollectiveKind::all_reduce, CollectiveAlgorithm::tree,
+                           schedule.groups[0], schedule.ranks, cluster, Fidelity::flow)
+        .latency.value();
+  };
+  for (const auto& nodes : {std::vector{std::pair(4, 1.0), std::pair(2, 10.0)},
+                            std::vector{std::pair(2, 10.0), std::pair(4, 1.0)}})
+    BOOST_CHECK_CLOSE(latency(nodes), 2 * (10e-6 + kNicLatency), kPercent);
+  BOOST_CHECK_CLOSE(latency({{4, 4.0}, {2, 10.0}}), 2 * (12e-6 + kNicLatency), kPercent);
+}
+
 BOOST_DATA_TEST_CASE(hierarchical_all_reduce_is_two_rings_and_one_across,
                      data::make({Fidelity::hop, Fidelity::flow}), fidelity) {
   const int nodes = 4, gpus = 8, nics = 8;

@@ -116,6 +116,36 @@ BOOST_AUTO_TEST_CASE(compute_of_one_rank_slows_all_of_the_collective) {
   BOOST_CHECK_CLOSE(end_of(trace, 0), 6.25 * kMs, kPercent);
 }
 
+// All_reduce slows compute by 1.25, all_gather by 2: beside both it goes at half pace, and not at
+// 1 / 2.5 or 1 / 3.25 of it. Either may end first.
+BOOST_AUTO_TEST_CASE(of_two_slowdowns_at_once_the_larger_counts) {
+  const Cluster cluster = star_cluster(2);
+  CommProfile profile = profile_of(1.25, 1);
+  CommCurve gather = profile.curves.front();
+  gather.kind = CollectiveKind::all_gather;
+  profile.curves.push_back(gather);
+  profile.overlap.push_back({CollectiveKind::all_gather, Bytes(3e6), 2, 1});
+  constexpr double kCompute = 100 * kMs;
+  for (const auto& [reduced, gathered] : {std::pair(3e6, 9e6), std::pair(9e6, 3e6)}) {
+    Schedule schedule = beside(cluster, kCompute);
+    Program& program = schedule.programs.front();
+    std::get<Collective>(program.ops[0].work).size = Bytes(reduced);
+    program.lanes.push_back({"other", LaneKind::communication});
+    Op other = program.ops[0];
+    other.lane = LaneId(2);
+    other.work = Collective{.kind = CollectiveKind::all_gather,
+                            .size = Bytes(gathered),
+                            .algorithm = CollectiveAlgorithm::ring};
+    program.ops.push_back(other);
+    const Trace trace = play(schedule, cluster, Fidelity::flow, &profile);
+    const double reduce_ends = end_of(trace, 0), gather_ends = end_of(trace, 2);
+    BOOST_TEST((reduce_ends < gather_ends) == (reduced < gathered));
+    const double alone = std::max(0.0, reduce_ends - gather_ends);
+    BOOST_CHECK_CLOSE(end_of(trace, 1),
+                      kCompute + gather_ends * (1 - 1 / 2.0) + alone * (1 - 1 / 1.25), kPercent);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(each_iteration_starts_with_nothing_to_catch_up) {
   // Compute goes on to 9 ms, the first collective beside it to 8. The second does half a
   // millisecond's worth beside the last of it; 3.5 ms are left.

@@ -59,4 +59,4 @@ for file in sys.argv[1:]:
         for problem in wrong(json.load(text)):
             failures += 1
             print(f"{file}: {problem}")
-sys.exit(failures > 0)
+sys.exit(failures > 0 or not sys.argv[1:])

@@ -45,6 +45,29 @@ BOOST_AUTO_TEST_CASE(a_version_changes_what_changed_in_it) {
   BOOST_TEST(framework("{torch: \"2.13\"}").word("model.experts_implementation") == "grouped_mm");
 }
 
+BOOST_AUTO_TEST_CASE(a_patch_or_a_build_of_a_known_release_is_known) {
+  const std::vector<std::string> known = {
+      "{torch: \"2.13.0\"}",
+      "{torch: \"2.13.1\"}",
+      "{torch: 2.13.0+cu128}",
+      "{torch: 2.10rc1}",
+      "{torch: v2.4}",
+      "{torch: \"2.13.1.post1\"}",
+      "{deepspeed: v0.19.99}",
+      "{megatron: core_v0.19.7}",
+      "{megatron: 0.14.0rc5}",
+      "{torchtitan: v0.2.9+git1}",
+      "{deepspeed: 0.19.3+cu130}",
+  };
+  for (const std::string& one : known) BOOST_CHECK_NO_THROW(framework(one));
+  // A build's number is none of the release's: clip_grad is 1 from v0.19.3 on.
+  BOOST_TEST(framework("{deepspeed: 0.19+cu130}").number("optimizer.clip_grad") == 0);
+  BOOST_TEST(framework("{deepspeed: v0.19.99}").number("optimizer.clip_grad") == 1);
+  for (const char* other : {"{torch: \"2.14\"}", "{torch: 2.14.0.dev20261101}", "{torch: 1.13.1}",
+                            "{deepspeed: v0.20.0}", "{torchtitan: v0.3.0}", "{torch: cu128}"})
+    BOOST_CHECK_THROW(framework(other), InputError);
+}
+
 BOOST_AUTO_TEST_CASE(each_says_what_a_reader_asks_of_any) {
   for (const std::string& name : framework_names())
     for (const char* key :

@@ -73,6 +73,7 @@ inline std::vector<std::vector<std::string>> more_options() {
                   "gradient_accumulation: 2}}",
        "cluster.node.gpu=A100-SXM-80"},
       {built_in + "measured: {samples_per_s: 9}}", "cluster.node.gpu=A100-SXM-80"},
+      {built_in + "measured: {tokens_per_s_per_gpu: 9000}}", "cluster.node.gpu=A100-SXM-80"},
       {built_in + "measured: {step_time: 310ms}}", "cluster.node.gpu=A100-SXM-80"},
       {"model={batch_per_gpu: 4, sequence: 64, transformer: {layers: 2, hidden_size: 64, "
        "heads: 4, kv_heads: 2, head_dim: 16, intermediate_size: 128, vocab_size: 100, "

@@ -67,18 +67,32 @@ BOOST_AUTO_TEST_CASE(what_is_off_or_a_word_is_noted_and_left_out) {
   }
   for (const char* field : {"\"memory_blocks\": 2", "\"memory_bias\": true",
                             "\"memory_kinds\": [1]", "\"hiden_act\": \"silu\""})
-    BOOST_TEST(refusal("{" + kLlama + ", " + field + "}").find("might change shapes") !=
-                   std::string::npos,
-               field);
+    BOOST_TEST(
+        refusal("{" + kLlama + ", " + field + "}").find("might change shapes") != std::string::npos,
+        field);
 }
 
 BOOST_AUTO_TEST_CASE(an_unknown_familys_remedy_has_the_files_own_numbers) {
-  const std::string message =
-      refusal("{\"model_type\": \"rwkv7\", \"d_model\": 96, \"num_hidden_layers\": 7, "
-              "\"num_key_value_heads\": 2, \"vocab_size\": 1234}");
-  BOOST_TEST(message.find("{layers: 7, hidden_size: 96, heads: 32, kv_heads: 2, "
-                          "intermediate_size: 11008, vocab_size: 1234}") != std::string::npos,
-             message);
+  const std::string message = refusal(
+      "{\"model_type\": \"rwkv7\", \"d_model\": 96, \"num_hidden_layers\": 7, "
+      "\"num_key_value_heads\": 2, \"vocab_size\": 1234}");
+  BOOST_TEST(
+      message.find("{layers: 7, hidden_size: 96, kv_heads: 2, vocab_size: 1234}} with heads, "
+                   "intermediate_size, which the file does not say") != std::string::npos,
+      message);
+}
+
+BOOST_AUTO_TEST_CASE(networks_of_another_kind_have_no_remedy_of_a_language_model) {
+  for (const char* config :
+       {R"({"model_type": "swin", "embed_dim": 96, "depths": [2, 2, 6, 2], "image_size": 224})",
+        R"({"model_type": "whisper", "d_model": 1280, "encoder_layers": 32, "vocab_size": 51866})",
+        R"({"model_type": "clip", "text_config": {"hidden_size": 768}, "vision_config": {}})",
+        R"({"_class_name": "FluxTransformer2DModel", "num_layers": 19})"}) {
+    const std::string message = refusal(config);
+    BOOST_TEST(message.find("rehearse_sim.capture") != std::string::npos, message);
+    BOOST_TEST(message.find("transformer: {") == std::string::npos, message);
+    BOOST_TEST(message.find("_text\"") == std::string::npos, message);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_missing_or_impossible_field_is_named) {

@@ -52,6 +52,48 @@ class Questions(unittest.TestCase):
         with self.assertRaises(rehearse_sim.MissingError):
             rehearse_sim.predict("no_such_file.yaml")
 
+    def test_numbers_of_other_packages_are_numbers(self) -> None:
+        class Whole:
+            def __index__(self) -> int:
+                return 2
+
+        class Real:
+            def __float__(self) -> float:
+                return 0.5
+
+        self.assertEqual(program.assignments({"a": Whole(), "b": [Real()]}),
+                         ["--set", "a=2", "--set", "b=[0.5]"])  # fmt: skip
+        cluster = {"use": "dgx_h100", "nodes": Whole()}
+        self.assertEqual(rehearse_sim.predict({**TOY, "cluster": cluster})["ranks"], 16)
+        try:
+            import numpy
+        except ImportError:
+            return
+        words = program.assignments({"a": numpy.int64(2), "b": numpy.arange(2), "c": numpy.bool_(1)})
+        self.assertEqual(words[1::2], ["a=2", "b=[0, 1]", "c=true"])
+
+    def test_what_no_file_holds_is_an_input_error(self) -> None:
+        itself: dict[str, Any] = {}
+        itself["model"] = itself
+        for wrong in (itself, {"model": {1, 2}}, {"model": b"bytes"}, {"model": object()}):
+            with self.subTest(wrong=repr(wrong)), self.assertRaises(rehearse_sim.InputError):
+                rehearse_sim.predict(wrong)
+
+    def test_a_name_that_begins_with_a_dash_is_a_file(self) -> None:
+        with self.assertRaises(rehearse_sim.MissingError) as caught:
+            rehearse_sim.predict("--help")
+        self.assertEqual(caught.exception.file, "./--help")
+        for command in (rehearse_sim.forecast, rehearse_sim.validate):
+            with self.assertRaises(rehearse_sim.RehearseError):
+                command(["--help"])
+
+    def test_a_wrong_program_is_missing(self) -> None:
+        for wrong in ("/nonexistent", str(ROOT), str(ROOT / "README.md")):
+            with mock.patch.dict(os.environ, REHEARSE=wrong):
+                with self.assertRaises(rehearse_sim.MissingError) as caught:
+                    rehearse_sim.predict(TOY)
+                self.assertIn(wrong, str(caught.exception))
+
     def test_check_says_all_mistakes(self) -> None:
         self.assertEqual(rehearse_sim.check(SCENARIOS / "toy_ddp.yaml", TOY), [])
         self.assertGreater(len(rehearse_sim.check(ROOT / "tests/data/six_mistakes.yaml")), 1)

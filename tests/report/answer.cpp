@@ -147,6 +147,7 @@ BOOST_AUTO_TEST_CASE(what_both_are_off_by_together_cancels) {
                .report = half_of(whole_report()),
                .shifts = {{"compute", {-0.1, 0.2}}, {"communication", {-0.05, 0.1}}}});
   BOOST_TEST(both.common_errors);
+  BOOST_TEST(!has(answer(both), "do not cancel"));
   const FigurePair& step = figure(both, "step_time_s");
   BOOST_TEST(*step.ratio == 0.5, boost::test_tools::tolerance(1e-12));
   BOOST_TEST(step.interval->low == 0.5 * std::exp(-0.05), boost::test_tools::tolerance(1e-12));
@@ -160,6 +161,7 @@ BOOST_AUTO_TEST_CASE(without_sources_intervals_are_independent) {
   const Report report = whole_report();
   const Comparison both = compare({.name = "a", .report = report}, {.name = "b", .report = report});
   BOOST_TEST(!both.common_errors);
+  BOOST_TEST(has(answer(both), "Errors that both have do not cancel"));
   const FigurePair& step = figure(both, "step_time_s");
   const double value = report.step_time.value(), low = std::log(0.4 / value),
                high = std::log(0.43 / value);

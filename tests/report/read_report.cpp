@@ -164,6 +164,13 @@ bool may_be_missing(const std::string& path) {
          std::ranges::any_of(kFree, [&](const auto& prefix) { return path.starts_with(prefix); });
 }
 
+BOOST_AUTO_TEST_CASE(a_saved_report_cannot_draw_on_the_terminal) {
+  Json json = Json::parse(to_json(whole_report()));
+  json["model"] = "llama\x1b[8m\x1b[2J\u202e";
+  const Report read = report_from_json(json.dump(), "report");
+  BOOST_TEST(read.model == "llama\\x1b[8m\\x1b[2J\\u202e");
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(expected_reports_are_written_again_byte_for_byte) {

@@ -17,6 +17,7 @@ struct Figures {
   double ranks, samples_per_s;
   std::optional<double> usd{};
   const char* verdict = "fits";
+  double global_batch = 64;
 };
 
 Outcome report_of(const Figures& figures) {
@@ -25,6 +26,7 @@ Outcome report_of(const Figures& figures) {
   return {ExitCode::success, Json{{"step_time_s", 1},
                                   {"samples_per_s", figures.samples_per_s},
                                   {"ranks", figures.ranks},
+                                  {"global_batch", figures.global_batch},
                                   {"cluster", "pair"},
                                   {"cost", cost},
                                   {"memory", {{"verdict", figures.verdict}}}}
@@ -87,6 +89,14 @@ BOOST_AUTO_TEST_CASE(why_there_is_no_price_is_said) {
   BOOST_TEST(!told.cheapest.has_value());
   BOOST_TEST(says(told, "No price for pair: cluster.usd_per_hour gives one."));
   BOOST_TEST(says(told, "nodes: 1 takes 2 times as long as 2."));
+}
+
+BOOST_AUTO_TEST_CASE(unlike_global_batches_are_not_compared_without_a_word) {
+  const std::string words =
+      "Global batches of 64 to 128 samples are compared as if every sample trained as much.";
+  const Figures small{8, 100, 20.0}, large{16, 200, 20.0, "fits", 128};
+  BOOST_TEST(says(concluded({{{"1", "25"}, small}, {{"2", "25"}, large}}), words));
+  BOOST_TEST(!says(concluded({{{"1", "25"}, small}, {{"2", "25"}, {16, 200, 20.0}}}), words));
 }
 
 }  // namespace

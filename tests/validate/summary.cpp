@@ -97,6 +97,15 @@ BOOST_AUTO_TEST_CASE(cases_without_a_prediction_are_counted_as_such) {
   BOOST_TEST(summarize({file}).relative.size() == 3u);
 }
 
+BOOST_AUTO_TEST_CASE(bounds_on_what_no_case_has_are_named) {
+  const Validation validation = {four_runs()};
+  const ErrorBounds all = {.mean = 1, .max = 1, .staleness = 1, .distance = 1, .accuracy = 1};
+  BOOST_TEST(without_numbers(validation, all) == std::vector<std::string>{"accuracy"},
+             boost::test_tools::per_element());
+  BOOST_TEST(without_numbers({}, all).size() == 4u);
+  BOOST_TEST(without_numbers({}, {}).empty());
+}
+
 BOOST_AUTO_TEST_CASE(bounds_name_what_is_beyond_them) {
   const Validation validation = {four_runs()};
   const ErrorBounds tight = {.mean = 0.059, .max = 0.119, .staleness = 0.1, .distance = 0.1};
