@@ -294,7 +294,7 @@ StepCosts computed_units(const Model& model, const Gpu& gpu, Precision precision
   costs.origin = to_string(costs.provenance);
   if (costs.provenance == Provenance::analytic) {
     costs.host_computes = gpu.curves && gpu.curves->device && gpu.curves->device->cpu;
-    if (!costs.host_computes) add_launches(costs, model, roofline, precision, batch, efficiency);
+    if (!costs.host_computes) add_launches(costs, model, roofline, precision, efficiency);
     costs.uncertainty = analytic_error(gpu, efficiency, precision);
     if (const double narrow = narrow_share(model, gpu); narrow > 0) {
       costs.uncertainty = std::hypot(costs.uncertainty, kNarrowError * narrow);

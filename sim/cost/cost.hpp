@@ -201,8 +201,8 @@ struct StepCosts {
   /// Rate that copies within its memory reach, by the bytes that they read and write. 0 where times
   /// are given: nothing is added to those.
   BytesPerSecond copy_rate{0};
-  /// Time of the host for an eager operator (kHostOperator), and for an optimizer's step over all
-  /// tensors by themselves, where launches are felt.
+  /// Time of the host for an eager operator (kHostOperator; 0 where times are given), and for an
+  /// optimizer's step over all tensors by themselves.
   Seconds host_operator{0}, optimizer_launch{0};
   /// Elements that copies write in a second which make fp32 of 16 bits; 0: as their bytes say.
   double widened = 0;

@@ -139,18 +139,12 @@ Launches launched(const Unit& unit, Direction direction, const Roofline& rooflin
 
 }  // namespace
 
-/// The host runs ahead of the GPU where units take the GPU longer than their launches: then these
-/// are not waited for but in front of the first. Elsewhere the schedule plays them.
 void add_launches(StepCosts& costs, const Model& model, const Roofline& roofline,
-                  Precision precision, double batch, const AnalyticEfficiency& efficiency) {
-  constexpr double kFelt = 0.01;  // of what the step computes
-  struct UnitLaunches {
-    Seconds forward, backward;
-    Seconds awaited{0}, behind{0};  // behind the counts of tokens: launches, and what they compute
-  };
-  std::vector<UnitLaunches> launches;
+                  Precision precision, const AnalyticEfficiency& efficiency) {
+  costs.host_operator = efficiency.host_operator();
   for (std::size_t i = 0; i < model.units.size(); ++i) {
     const Unit& unit = model.units[i];
+    if (unit.forward) continue;  // given: so is what its launches take
     const bool compiled = model.is_compiled(i) && model.compile != Compile::library;
     const Seconds each = compiled ? efficiency.host_kernel() : efficiency.host_operator();
     const auto of = [&](Direction direction, std::size_t first = 0) {
@@ -158,49 +152,20 @@ void add_launches(StepCosts& costs, const Model& model, const Roofline& roofline
       return all.operators * each + all.bare * efficiency.host_kernel() +
              all.experts * efficiency.host_operator();
     };
-    launches.push_back({of(Direction::forward), of(Direction::backward)});
+    costs.units[i].forward_launch = of(Direction::forward);
+    costs.units[i].backward_launch = of(Direction::backward);
     const std::optional<std::size_t> counts = counts_known(unit);
-    if (!counts) continue;
-    launches.back().awaited = of(Direction::forward, *counts);
-    for (std::size_t op = *counts; op < unit.operators.size(); ++op)
-      launches.back().behind += roofline.time(unit.operators[op], batch, Direction::forward);
-  }
-  Seconds ahead, waited, computed;
-  const auto run = [&](Seconds computes, Seconds launch) {
-    computed += computes;
-    ahead += computes - launch;
-    if (ahead >= Seconds(0)) return;
-    waited += Seconds(0) - ahead;
-    ahead = Seconds(0);
-  };
-  for (std::size_t i = 0; i < launches.size(); ++i) {
-    const UnitLaunches& one = launches[i];
-    run(costs.units[i].forward - one.behind, one.forward - one.awaited);
-    if (one.awaited == Seconds(0)) continue;
-    ahead = Seconds(0);
-    run(one.behind, one.awaited);
-  }
-  for (std::size_t i = launches.size(); i-- > 0;)
-    run(costs.units[i].backward, launches[i].backward);
-  if (waited <= kFelt * computed) return;
-  costs.host_operator = efficiency.host_operator();
-  for (std::size_t i = 0; i < launches.size(); ++i) {
-    if (model.units[i].forward) continue;  // given: so is what its launches take
-    costs.units[i].forward_launch = launches[i].forward;
-    costs.units[i].backward_launch = launches[i].backward;
-    costs.units[i].awaited_launch = launches[i].awaited;
+    if (counts) costs.units[i].awaited_launch = of(Direction::forward, *counts);
   }
 }
 
-/// A loop over tensors is felt where it takes longer than its kernels: the host is not ahead then.
 void add_optimizer_launch(StepCosts& costs, const Model& model, const Optimizer& optimizer,
                           const AnalyticEfficiency& efficiency) {
   if (model.optimizer_time || costs.host_computes) return;
   const std::size_t tensors = model.trained_tensors();
   const Seconds operators = efficiency.host_operator();
-  const Seconds loop = looped_kernels(optimizer, tensors) * kHostLoop * operators;
-  if (costs.host_operator == Seconds(0) && loop <= costs.optimizer) return;
-  costs.optimizer_launch = static_cast<double>(tensors) * kHostTensor * operators + loop;
+  costs.optimizer_launch = static_cast<double>(tensors) * kHostTensor * operators +
+                           looped_kernels(optimizer, tensors) * kHostLoop * operators;
 }
 
 }  // namespace rehearse::inline cost

@@ -5,12 +5,12 @@
 
 namespace rehearse::inline cost {
 
-/// Writes down what launching each unit takes the host, where the GPU waits for it.
+/// Writes down what launching each unit takes the host (StepCosts::units), which depends on no
+/// batch. Whether the GPU waits for it the program says (strategy/host_ahead.hpp).
 void add_launches(StepCosts& costs, const Model& model, const Roofline& roofline,
-                  Precision precision, double batch, const AnalyticEfficiency& efficiency);
+                  Precision precision, const AnalyticEfficiency& efficiency);
 
-/// Writes down what an optimizer's step takes the host: where the GPU waits for it anyway, or a
-/// loop over tensors takes longer than its kernels do (`costs.optimizer`).
+/// Writes down what an optimizer's step over tensors takes the host.
 void add_optimizer_launch(StepCosts& costs, const Model& model, const Optimizer& optimizer,
                           const AnalyticEfficiency& efficiency);
 

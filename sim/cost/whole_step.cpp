@@ -47,6 +47,38 @@ std::optional<AskedOfPeak> asked_of_peak(const WholeStep& measured, const Model&
                      peak_for(model, gpu, precision)};
 }
 
+namespace {
+
+/// What a step's launches take the host.
+Seconds launch_time(const StepCosts& costs, std::int64_t micro_batches,
+                    const std::vector<bool>& checkpointed) {
+  Seconds micro_batch;
+  for (std::size_t i = 0; i < costs.units.size(); ++i) {
+    const UnitCost& unit = costs.units[i];
+    const bool twice = !checkpointed.empty() && checkpointed[i];
+    micro_batch += (twice ? 2.0 : 1.0) * unit.forward_launch + unit.backward_launch;
+  }
+  return static_cast<double>(micro_batches) * micro_batch + costs.optimizer_launch;
+}
+
+/// A step takes no less than its launches, so that a measured one says what the host takes at most.
+void bound_launches(StepCosts& costs, const StepCosts& at_measured, const WholeStep& measured,
+                    const std::vector<bool>& checkpointed) {
+  const Seconds launched = launch_time(at_measured, measured.micro_batches, checkpointed);
+  const double samples = static_cast<double>(measured.batch * measured.micro_batches);
+  const double most = Seconds(samples / measured.samples_per_s) / launched;
+  if (launched <= Seconds(0) || most >= 1) return;
+  for (UnitCost& unit : costs.units) {
+    unit.forward_launch = most * unit.forward_launch;
+    unit.backward_launch = most * unit.backward_launch;
+    unit.awaited_launch = most * unit.awaited_launch;
+  }
+  costs.host_operator = most * costs.host_operator;
+  costs.optimizer_launch = most * costs.optimizer_launch;
+}
+
+}  // namespace
+
 StepCosts scaled_to(StepCosts costs, const StepCosts& at_measured, const WholeStep& measured,
                     const std::vector<bool>& checkpointed) {
   check(measured.gpus == 1, "the rate of one GPU has to be solved for first");
@@ -61,6 +93,7 @@ StepCosts scaled_to(StepCosts costs, const StepCosts& at_measured, const WholeSt
     unit.backward = unit.backward * factor;
   }
   costs.optimizer = costs.optimizer * factor;
+  bound_launches(costs, at_measured, measured, checkpointed);
   costs.provenance = Provenance::measured;
   costs.origin = "measured (whole step)";
   for (FamilyGround& ground : costs.grounds) ground.from += ", scaled to a measured whole step";

@@ -147,15 +147,11 @@ double launch_error(const Scenario& scenario) {
   return scenario.run.efficiency.host_launch ? kStatedLaunchError : kHostLaunchError;
 }
 
-/// True where launches of the longest kind hold a GPU up.
-bool launches_matter(const Scenario& scenario) {
-  const std::vector<StepCosts> slowest =
-      group_costs(with_launches(scenario, std::exp(launch_error(scenario))));
-  return std::ranges::any_of(slowest, [](const StepCosts& costs) {
-    return costs.provenance == Provenance::analytic &&
-           std::ranges::any_of(
-               costs.units, [](const UnitCost& unit) { return unit.forward_launch > Seconds(0); });
-  });
+/// Whether the GPU may wait for launches whose time nobody measured.
+bool launches_matter(const Machine& machine, const std::vector<StepCosts>& costs) {
+  const bool computed = std::ranges::any_of(
+      costs, [](const StepCosts& one) { return one.host_operator > Seconds(0); });
+  return computed && machine.schedule.host_may_be_felt;
 }
 
 Machine with_other_launches(const Scenario& scenario, const Machine& machine, double factor) {
@@ -262,7 +258,7 @@ ShiftedRuns::ShiftedRuns(const Scenario& scenario, const Machine& machine,
   if (std::ranges::any_of(
           errors, [&](const auto& of_job) { return std::ranges::any_of(of_job, positive); }))
     add("compute", Source::compute);
-  if (launches_matter(scenario)) add("launches", Source::launches);
+  if (launches_matter(machine, costs)) add("launches", Source::launches);
   if (communicates(machine.schedule)) add("communication", Source::communication);
   if (with_natural_routing(scenario))
     pairs_.push_back({"routing", std::nullopt, start(Source::routing, 1)});

@@ -9,6 +9,7 @@
 #include "kernels/kernel_curves.hpp"
 #include "scenario/sections.hpp"
 #include "scenario/speed_spread.hpp"
+#include "schedule/host_ahead.hpp"
 
 namespace rehearse::inline scenario {
 namespace {
@@ -196,6 +197,7 @@ Schedule make_schedule(const Scenario& scenario) {
     schedule.ranks.at(straggler.rank).delay = straggler.delay;
   }
   if (run.speed_spread > 0) spread_speeds(schedule, run);
+  leave_out_hosts_ahead(schedule);
   return schedule;
 }
 

@@ -264,6 +264,8 @@ struct Schedule {
   /// channels take, whatever was measured. It counts where nothing is said above. Beside transfers
   /// compute takes no longer.
   bool channels_slow_compute = false;
+  /// True if some GPU waits for its host's launches, or would for those of a slower host.
+  bool host_may_be_felt = false;
 
   const Program& program_of(RankId rank) const {
     return programs[ranks[rank.index()].program.index()];
