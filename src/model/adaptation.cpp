@@ -7,6 +7,8 @@
 #include <map>
 #include <numeric>
 #include <stdexcept>
+#include <tuple>
+#include <utility>
 
 namespace rehearse::inline model {
 namespace {
@@ -214,6 +216,23 @@ Attention heads_of(const Unit& unit) {
   return {.heads = 0};
 }
 
+/// Shares of an adapter's two matrices, in a rank's share of a model. Of the one that reads a part
+/// of a product's inputs, or makes a part of its outputs, a tensor rank has that part. The other is
+/// whole, and each rank has the gradient of its own part. Where the product is whole, both are.
+std::pair<ParameterShare, ParameterShare> shares_of_adapter(const Unit& unit, const Layer& layer) {
+  const bool is_split = layer.tied || unit.shares.at(layer.parameter) == ParameterShare::sharded;
+  if (!is_split) return {unit.shares[layer.parameter], unit.shares[layer.parameter]};
+  const std::pair columns(ParameterShare::summed, ParameterShare::sharded);
+  return layer.splits_inputs ? std::pair(columns.second, columns.first) : columns;
+}
+
+void add_tensor(Unit& unit, std::int64_t elements, StoredAs storage,
+                std::optional<ParameterShare> share) {
+  unit.tensors.push_back(elements);
+  unit.traits.push_back({.trained = true, .storage = storage});
+  if (share) unit.shares.push_back(*share);
+}
+
 void add_adapters(Unit& unit, std::uint32_t number, const Adaptation& how) {
   const Lora& lora = *how.lora;
   const bool quantized = how.linear != StoredAs::model;
@@ -236,10 +255,10 @@ void add_adapters(Unit& unit, std::uint32_t number, const Adaptation& how) {
                                 .dropout = lora.dropout,
                                 .up = out * lora.rank,
                                 .padded = out < layer.channels[side] ? out : 0});
-      for (const std::int64_t elements : {layer.in.channels * lora.rank * count, out * lora.rank}) {
-        unit.tensors.push_back(elements);
-        unit.traits.push_back({.trained = true, .storage = lora.storage});
-      }
+      std::optional<ParameterShare> down, up;
+      if (!unit.shares.empty()) std::tie(down, up) = shares_of_adapter(unit, layer);
+      add_tensor(unit, layer.in.channels * lora.rank * count, lora.storage, down);
+      add_tensor(unit, out * lora.rank, lora.storage, up);
       add_operators(unit, layer, out, lora,
                     {.quantized = quantized, .reads_fp32 = wide && name != "o"});
     }

@@ -251,7 +251,8 @@ struct Layer {
   std::vector<std::int64_t> channels = {};  ///< linear: outputs side by side
   std::vector<std::string> names = {};      ///< linear: of these outputs ("q", "k", "v"), or none
   std::vector<Adapter> adapters = {};       ///< linear
-  bool bias = false;                        ///< linear, layer_norm
+  bool splits_inputs = false;  ///< linear: a tensor rank has weights of a part of its inputs
+  bool bias = false;           ///< linear, layer_norm
   /// linear: its weight is the first unit's first tensor, and `parameter` its bias.
   bool tied = false;
   NormForm norm = NormForm::usual;  ///< layer_norm, rms_norm, head_norm

@@ -125,6 +125,7 @@ void Layers::linear(const std::vector<std::int64_t>& channels, bool bias, Split 
   }
   record({.kind = LayerKind::linear,
           .channels = channels,
+          .splits_inputs = split == Split::rows,
           .bias = bias,
           .narrows = split != Split::none},
          input, channels.size() * (bias ? 2 : 1));

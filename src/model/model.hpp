@@ -243,7 +243,7 @@ struct Unit {
     return traits.empty() ? ParameterTrait{} : traits[tensor];
   }
   bool is_of_experts(std::size_t tensor) const {
-    return !shares.empty() && shares[tensor] == ParameterShare::expert;
+    return !shares.empty() && shares.at(tensor) == ParameterShare::expert;
   }
   std::int64_t trainable_parameters() const;
   double forward_flops() const;  ///< of one sample

@@ -74,7 +74,8 @@ double summed_elements(const Model& share) {
   double sum = 0;
   for (const Unit& unit : share.units) {
     for (std::size_t i = 0; i < unit.shares.size(); ++i) {
-      if (unit.shares[i] == ParameterShare::summed) sum += static_cast<double>(unit.tensors[i]);
+      if (unit.shares[i] == ParameterShare::summed && unit.trait(i).trained)
+        sum += static_cast<double>(unit.tensors[i]);
     }
   }
   return sum;

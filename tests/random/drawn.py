@@ -86,6 +86,8 @@ class Scenario:
         else:
             self.model = {"transformer": self.draw_transformer(r, kind == "experts"), "sequence": 128,
                           "batch_per_gpu": self.batch, "precision": self.precision}
+            if kind in ("transformer", "experts"):
+                self.draw_adapters(r, attention_only=kind == "experts")
         self.timed = kind == "units"
 
     def draw_units(self, r):
@@ -168,9 +170,19 @@ class Scenario:
         self.model["transformer"].pop("tie_embeddings", None)
         if r.random() < 0.3:
             self.model["activation_checkpointing"] = "per_unit"
-        if not experts and r.random() < 0.3:
-            self.model["lora"] = {"rank": 8, "targets": r.choice([["o"], ["q", "v"], ["down"], ["all_linear"]])}
+        self.draw_adapters(r, attention_only=experts)
         self.timed = False
+
+    def draw_adapters(self, r, attention_only=False):
+        """Low-rank adapters of a transformer, of some of them beside weights of fewer bits."""
+        if r.random() >= 0.3:
+            return
+        targets = [["o"], ["q", "v"]] + ([] if attention_only else [["down"], ["all_linear"]])
+        self.model["lora"] = {"rank": r.choice([4, 8, 64]), "targets": r.choice(targets)}
+        if r.random() < 0.4:
+            self.model["lora"]["modules_to_save"] = r.choice([["lm_head"], ["embeddings"]])
+        if r.random() < 0.4:
+            self.model["quantization"] = r.choice(["nf4", "int8"])
 
     def links(self):
         """Kinds of links that there are."""

@@ -4,6 +4,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "model/adaptation.hpp"
+#include "model/parallel.hpp"
 #include "strategy/layouts.hpp"
 
 namespace rehearse {
@@ -51,6 +52,32 @@ BOOST_DATA_TEST_CASE(stages_pass_on_what_they_do_without_adapters,
       BOOST_TEST(collective->size.value() == 4.0 * kTokens * kHidden / kTensor);
     }
   BOOST_TEST(messages > 0u);
+}
+
+// Of an adapter's two matrices a rank has its part of the one that stands at the side which the
+// product splits. The other is whole, with the gradient of the rank's part: summed over tensor
+// ranks.
+BOOST_DATA_TEST_CASE(adapters_are_split_as_their_products, data::make(kTargets), target) {
+  Layout layout;
+  layout.mesh.tensor = kTensor;
+  const Cluster cluster = nodes_of(1);
+  const Toy toy = share_on(four_layers(), layout, cluster);
+  const Model model = adapt(toy.model, {.lora = Lora{.rank = 4, .targets = {target}}});
+  double summed = 0;
+  for (const Unit& unit : model.units) {
+    BOOST_REQUIRE_EQUAL(unit.shares.size(), unit.tensors.size());
+    for (const Layer& layer : unit.layers)
+      for (const Adapter& adapter : layer.adapters) {
+        const bool rows = layer.names[adapter.side] == "o" || layer.names[adapter.side] == "down";
+        const ParameterShare down = unit.shares[adapter.parameter];
+        const ParameterShare up = unit.shares[adapter.parameter + 1];
+        BOOST_TEST((down == (rows ? ParameterShare::sharded : ParameterShare::summed)));
+        BOOST_TEST((up == (rows ? ParameterShare::summed : ParameterShare::sharded)));
+        summed += static_cast<double>(unit.tensors[adapter.parameter + (rows ? 1 : 0)]);
+      }
+  }
+  BOOST_TEST(summed > 0);
+  BOOST_TEST(summed_elements(model) == summed);  // and of no norm, which is frozen
 }
 
 }  // namespace
