@@ -131,7 +131,7 @@ std::vector<KeySection> strategy_keys() {
         {"cpu_offload", "true or false", "false", "Shards and optimizer in host memory."},
         {"gradient_accumulation", "integer >= 1", "1", "Micro-batches of a step."},
         {"algorithm", kAlgorithms, "automatic", "Algorithm of the collectives.", "NCCL"},
-        {"host_overhead", "time", "-", "Host time of its hooks per unit and pass."}}},
+        {"host_overhead", "time", "(50 operators of the host)", "Host time of its hooks per unit and pass."}}},
 
       {"strategy.zero.",
        "ZeRO",

@@ -165,9 +165,17 @@ bool counts(const Basis& basis, const Update& update) {
 }
 
 std::optional<StalenessReport> staleness_of(const Basis& basis) {
-  if (!basis.steady) return staleness_of(basis.updates, basis.first, basis.common_end);
-  StalenessReport report = staleness_report(basis.steady->histogram);
-  report.mean = basis.steady->staleness;  // in parts of updates, where the histogram has whole ones
+  std::optional<StalenessReport> report;
+  if (basis.steady) {
+    report = staleness_report(basis.steady->histogram);
+    report->mean =
+        basis.steady->staleness;  // in parts of updates, where the histogram has whole ones
+  } else {
+    report = staleness_of(basis.updates, basis.first, basis.common_end);
+  }
+  if (report && basis.asynchronous)
+    report->between_push_and_pull = between_push_and_pull(
+        basis.updates, [&](const Update& update) { return counts(basis, update); });
   return report;
 }
 

@@ -109,6 +109,9 @@ struct StalenessReport {
   double mean = 0;
   std::uint32_t p50 = 0, p99 = 0, max = 0;
   StalenessHistogram histogram;
+  /// Mean number of others' updates between a worker's push and its next pull, as its server's
+  /// protocol lets them pass; nothing: workers are in step.
+  std::optional<double> between_push_and_pull{};
 };
 
 /// How well an asynchronous run's long run is known.
@@ -337,6 +340,11 @@ StalenessReport staleness_report(StalenessHistogram histogram);
 std::optional<StalenessReport> staleness_of(
     const std::vector<Update>& updates, std::uint32_t first,
     Seconds until = Seconds(std::numeric_limits<double>::infinity()));
+
+/// StalenessReport::between_push_and_pull over the updates that `counts` says, in the order in
+/// which they were applied.
+std::optional<double> between_push_and_pull(const std::vector<Update>& updates,
+                                            const std::function<bool(const Update&)>& counts);
 
 /// Breakdown of the recorded ranks over iterations [first, last).
 Breakdown break_down(const Schedule& schedule, const Trace& trace, std::uint32_t first,

@@ -115,7 +115,8 @@ constexpr auto json_fields(const MemoryReport*) {
 constexpr auto json_fields(const StalenessReport*) {
   return std::tuple(field("mean", &StalenessReport::mean), field("p50", &StalenessReport::p50),
                     field("p99", &StalenessReport::p99), field("max", &StalenessReport::max),
-                    field_as<HistogramForm>("histogram", &StalenessReport::histogram));
+                    field_as<HistogramForm>("histogram", &StalenessReport::histogram),
+                    field_if_any("between_push_and_pull", &StalenessReport::between_push_and_pull));
 }
 
 constexpr auto json_fields(const SteadyReport*) {

@@ -230,6 +230,24 @@ std::optional<StalenessReport> staleness_of(const std::vector<Update>& updates, 
   return staleness_report(std::move(histogram));
 }
 
+std::optional<double> between_push_and_pull(const std::vector<Update>& updates,
+                                            const std::function<bool(const Update&)>& counts) {
+  std::map<RankId, std::size_t> pushed;  // updates that were applied with each worker's last one
+  double sum = 0, count = 0;
+  for (std::size_t own = 0; own < updates.size(); ++own) {
+    const Update& update = updates[own];
+    const auto before = pushed.find(update.worker);
+    if (before != pushed.end() && counts(update)) {
+      sum += static_cast<double>(update.version_read) -
+             static_cast<double>(std::min<std::size_t>(before->second, update.version_read));
+      ++count;
+    }
+    pushed[update.worker] = own + 1;
+  }
+  if (pushed.size() < 2 || count == 0) return std::nullopt;
+  return sum / count;
+}
+
 StalenessReport staleness_report(StalenessHistogram histogram) {
   StalenessReport report{.histogram = std::move(histogram)};
   report.mean = mean(report.histogram);

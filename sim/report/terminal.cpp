@@ -201,6 +201,9 @@ void add_staleness(const Report& report, const StalenessReport& staleness, Page&
                                           staleness.p50, staleness.p99, staleness.max));
   const std::string range = range_text(report, "staleness.mean", hundredths);
   if (!range.empty()) page.field("", "mean " + range + " (90 % interval)");
+  if (staleness.between_push_and_pull)
+    page.field("", fmt::format("{:.2f} updates of others between a worker's push and its next pull",
+                               *staleness.between_push_and_pull));
   if (staleness.max == 0) return;
   page.field("", fmt::format("0 {} {}", page.ink(Ink::compute, sparkline(binned(staleness, 40))),
                              staleness.max));

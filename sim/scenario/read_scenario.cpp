@@ -42,6 +42,14 @@ void say_unused_spread(Scenario& scenario) {
         "cluster.busy_cores: spread and drift count with run.jitter: measured alone");
 }
 
+/// Messages get a head start over sockets.
+void say_unused_head_start(Scenario& scenario) {
+  const bool over_sockets = scenario.comm && scenario.comm->transport;
+  if (scenario.cluster.head_start != kHeadStart && !over_sockets)
+    scenario.assumptions.emplace_back(
+        "cluster.head_start: without effect, as no profile has a transport over sockets");
+}
+
 void check_replications(const Document& document, const RunOptions& run) {
   if (!run.replications.several() || run.jitter.distribution != Jitter::Distribution::none) return;
   Map run_section = document.root().as_map().require("run").as_map();
@@ -217,6 +225,7 @@ void ScenarioReader::complete() {
   take_usual_fleet(scenario_);
   take_usual_messages(scenario_);
   say_unused_spread(scenario_);
+  say_unused_head_start(scenario_);
   check_replications(document_, scenario_.run);
   if (jobs_) jobs_->read_others(scenario_, choice_, *strategy_, *framework_, library_);
   append(scenario_.assumptions, document_.defaults_taken());

@@ -72,15 +72,17 @@ std::vector<Bucket> assign_buckets(const Model& model, std::size_t first, std::s
 }
 
 std::vector<Bytes> registration_buckets(const Model& model, Bytes element, Bytes first_cap,
-                                        Bytes cap) {
+                                        Bytes cap, std::optional<bool> experts) {
   std::vector<Bytes> buckets(1);
   for (const Unit& unit : model.units) {
     for (std::size_t tensor = 0; tensor < unit.tensors.size(); ++tensor) {
       if (!unit.trait(tensor).trained) continue;
+      if (experts && unit.is_of_experts(tensor) != *experts) continue;
       if (buckets.back() >= (buckets.size() == 1 ? first_cap : cap)) buckets.emplace_back();
       buckets.back() += gradient_bytes(unit, tensor, element);
     }
   }
+  if (buckets.back() == Bytes(0)) buckets.pop_back();
   std::ranges::reverse(buckets);
   return buckets;
 }

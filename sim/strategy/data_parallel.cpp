@@ -8,8 +8,7 @@ namespace {
 
 Program replicated(const Replication& replication, const RankJob& rank) {
   const StagePlan* stage = rank.job.stage;
-  // PyTorch's DDP has one process group, and knows no experts.
-  const bool torch = !stage || (replication.ddp.reducer && !stage->expert_replicas_group);
+  const bool torch = !stage || replication.ddp.reducer;
   return torch ? torch_ddp(replication, rank) : megatron_ddp(replication, rank);
 }
 

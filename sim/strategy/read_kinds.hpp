@@ -32,7 +32,7 @@ Fsdp read_fsdp(Map& map, Framework& framework);
 Fsdp read_fsdp2(Map& map, Framework& framework);
 /// ZeRO-3 by DeepSpeed's names.
 Fsdp read_stage3(Map& map, Framework& framework);
-ParameterServer read_parameter_server(Map& map);
+ParameterServer read_parameter_server(Map& map, Framework& framework);
 /// InputError at options of a layout that its server refuses. Workers that are single GPUs push
 /// each batch; those of several ranks (`in_parts`) are replicas that exchange their parts.
 void check_server(Map& map, bool in_parts);

@@ -62,7 +62,22 @@ void read_partition(Map& map, ParameterServer& ps) {
   if (*ps.slice < kLeast) value.fail("a slice has at least 1 KiB", "partition: 4MiB");
 }
 
-Fields<ParameterServer> server_fields() {
+constexpr Choices<ParameterServer::Protocol> kProtocols = {
+    {"own_request", ParameterServer::Protocol::own_request},
+    {"behind_push", ParameterServer::Protocol::behind_push}};
+
+/// A synchronous server answers pulls when all gradients are in, whatever their order.
+void read_protocol(Map& map, Framework& framework, ParameterServer& ps) {
+  const std::string key = "protocol";
+  if (ps.staleness == 0U && !map.has(key)) return;
+  ps.protocol =
+      value_of(kProtocols, framework.choice_or(map, "strategy.ps.", key, names_of(kProtocols)));
+  if (ps.staleness == 0U)
+    map.at_key(key).fail("a synchronous server answers all pulls at once, when a round is over",
+                         "set staleness to a bound or unbounded, or remove protocol");
+}
+
+Fields<ParameterServer> server_fields(Framework* framework) {
   using P = ParameterServer;
   static const Form<BytesPerSecond> kMessages{"data rate (or `none`)", read_message_rate};
   return {
@@ -98,6 +113,11 @@ Fields<ParameterServer> server_fields() {
                 {{"fifo", P::Scheduling::fifo}, {"priority", P::Scheduling::priority}}),
             "`priority`: of what waits, the unit nearest to the input is sent first.",
             "P3, ByteScheduler"),
+      {{{"protocol", "own_request | behind_push", "(own_request)",
+         "Bounded or asynchronous: a worker's pull waits behind others' pushes, or comes with its "
+         "own.",
+         "ps-lite, MXNet, BytePS; rehearse-calibrate has behind_push"}},
+       [framework](Map& map, P& ps) { read_protocol(map, *framework, ps); }},
       field("warmup_rounds", &P::warmup_rounds, form::integer(0, 1'000'000),
             "Synchronous rounds at first."),
       field("local_steps", &P::local_steps, form::integer(1, kMostMicroBatches),
@@ -126,10 +146,10 @@ void check_outer_step(Map& map, const ParameterServer& ps) {
 
 }  // namespace
 
-std::vector<Key> parameter_server_keys() { return keys_of(server_fields()); }
+std::vector<Key> parameter_server_keys() { return keys_of(server_fields(nullptr)); }
 
-ParameterServer read_parameter_server(Map& map) {
-  const ParameterServer ps = read_fields(map, server_fields());
+ParameterServer read_parameter_server(Map& map, Framework& framework) {
+  const ParameterServer ps = read_fields(map, server_fields(&framework));
   if (ps.scheduling == ParameterServer::Scheduling::priority && !ps.layerwise)
     map.at_key("scheduling")
         .fail("whole models travel at once: no part of one is more urgent", "add layerwise: true");

@@ -46,10 +46,11 @@ std::optional<Precision> read_mixed_type(Map& map, const std::string& key, Frame
   return value_of(kMixedTypes, *usual);
 }
 
-Seconds read_host_overhead(Map& map, const std::string& section, Framework& framework) {
+std::optional<Seconds> read_host_overhead(Map& map, const std::string& section,
+                                          Framework& framework) {
   if (const auto overhead = map.optional("host_overhead")) return overhead->as_seconds();
   framework.note(section + "host_overhead");
-  return Seconds(0);
+  return std::nullopt;
 }
 
 /// Shards are gathered and scattered along rings: NCCL's trees carry all_reduce alone, which a
@@ -96,7 +97,7 @@ Fields<Fsdp> fsdp_fields(Framework* framework) {
             "NCCL"),
       silent("host_overhead", &F::host_overhead, "Host time of FSDP's hooks per unit and pass.",
              "measured")
-          .otherwise("-"),
+          .otherwise("(36 operators of the host)"),
       {{{"adapters_apart", "true or false", "true",
          "Adapters are wrapped beside what is frozen, whose gradients are never made; else one "
          "flat tensor holds both.",

@@ -48,7 +48,7 @@ Strategy read_kind(const std::string& name, Map& map, const Reading& reading) {
   if (name == "fsdp") return read_fsdp(map, reading.framework);
   if (name == "fsdp2") return read_fsdp2(map, reading.framework);
   if (name == "zero") return read_zero(map, reading);
-  return read_parameter_server(map);
+  return read_parameter_server(map, reading.framework);
 }
 
 /// The kind of data parallelism of a layout's map; where none is said, ddp.

@@ -159,10 +159,20 @@ ServerSide server_side(const ParameterServer& options, const Job& job, std::size
   return side;
 }
 
+namespace {
+
+/// A pull behind its own push is answered before others' pushes are taken in.
+bool answers_first(const ParameterServer& options) {
+  return options.staleness != 0U && options.protocol == ParameterServer::Protocol::behind_push;
+}
+
+}  // namespace
+
 void add_queues(const ParameterServer& options, const std::vector<Server>& servers,
                 Schedule& schedule) {
   for (std::size_t s = 0; s < servers.size(); ++s)
-    schedule.queues.push_back({"server " + std::to_string(s), servers[s].rank});
+    schedule.queues.push_back(
+        {"server " + std::to_string(s), servers[s].rank, answers_first(options)});
   if (options.scheduling == ParameterServer::Scheduling::priority) give_queues(options, schedule);
 }
 

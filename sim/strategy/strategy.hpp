@@ -114,8 +114,9 @@ struct Fsdp {
   };
   std::optional<Stage3> stage3{};
   /// Host time of FSDP's own hooks for one FlatParameter in one pass, forward or backward: waits,
-  /// views, allocations, launches of its kernels. Measured; 0: no slower than the collectives.
-  Seconds host_overhead{0};
+  /// views, allocations, launches of its kernels. Measured; nothing: so many of the host's
+  /// operators as were measured of either (sync/fsdp_overhead.cpp).
+  std::optional<Seconds> host_overhead{};
 };
 
 /// ZeRO with whole parameters. Stage 1 as torch.distributed.optim.ZeroRedundancyOptimizer on top of
@@ -218,6 +219,13 @@ struct ParameterServer {
   /// of the unit nearest to the input, which the next forward needs first (P3: Jayarajan et al.,
   /// MLSys 2019; ByteScheduler: Peng et al., SOSP 2019). `priority` needs `layerwise`.
   enum class Scheduling { fifo, priority };
+  /// How a worker's pull comes behind its own push. `own_request`: it is sent once the push is
+  /// acknowledged, and waits in the server's queue behind what came meanwhile (ps-lite's one
+  /// thread; MXNet's kvstore_dist and BytePS send it so). `behind_push`: it is sent with the push,
+  /// and answered before the server takes in what others sent (calibrate/server). Felt where the
+  /// server is waited for and is not synchronous.
+  enum class Protocol { own_request, behind_push };
+  Protocol protocol = Protocol::own_request;
   Scheduling scheduling = Scheduling::fifo;
   /// Bounded or asynchronous: after so many synchronous rounds, in which all gradients are
   /// averaged.
@@ -374,8 +382,9 @@ std::vector<Bucket> assign_buckets(const Model& model, Bytes element, Bytes firs
 std::vector<Bucket> assign_buckets(const Model& model, std::size_t first, std::size_t end,
                                    Bytes element, Bytes first_cap, Bytes cap, bool apart = false);
 /// The sizes of those that it makes before it knows in which order gradients become ready: tensors
-/// in order of registration, the buckets last to first.
+/// in order of registration, the buckets last to first. Of experts' tensors, of the others, or of
+/// all (nothing).
 std::vector<Bytes> registration_buckets(const Model& model, Bytes element, Bytes first_cap,
-                                        Bytes cap);
+                                        Bytes cap, std::optional<bool> experts = {});
 
 }  // namespace rehearse::inline strategy

@@ -5,6 +5,7 @@
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+#include <map>
 #include <memory>
 #include <thread>
 
@@ -55,6 +56,41 @@ BOOST_AUTO_TEST_CASE(without_averaging_the_run_is_another) {
   const double mean = train_all({synchronous.endpoint}, 2, 10, initial, towards)[0][0];
   const double each = train_all({bounded.endpoint}, 2, 10, initial, towards)[0][0];
   BOOST_TEST(std::abs(mean - each) > 1e-3);
+}
+
+/// Mean number of others' updates between a worker's own and its next pull, in the middle of a run.
+double between_push_and_pull(const UpdateLog& log, std::uint64_t iterations) {
+  std::map<std::uint32_t, std::uint64_t> after_own;
+  double sum = 0, count = 0;
+  for (const AppliedUpdate& update : log) {
+    const auto own = after_own.find(update.worker);
+    const bool counts = update.iteration > 4 && update.iteration + 4 < iterations;
+    if (own != after_own.end() && counts) {
+      sum += static_cast<double>(update.version_read - own->second);
+      ++count;
+    }
+    after_own[update.worker] = update.version_applied + 1;
+  }
+  return sum / count;
+}
+
+// The server is what everybody waits for: workers send what they were given at once, and applying
+// it takes the server longer than them. A pull comes with its own push, and is answered before
+// others' are taken in (strategy.ps.protocol: behind_push), so that equal workers are n - 1 stale.
+BOOST_DATA_TEST_CASE(a_pull_follows_its_own_push_at_a_busy_server, data::make({2, 4}), workers) {
+  constexpr std::size_t kElements = 1'000'000;
+  constexpr std::uint64_t kIterations = 40;
+  Running server =
+      start(options_of({.workers = workers, .mode = ServerMode::asynchronous, .sgd = {1e-3, 0.9}}));
+  const Gradient at_once = [](auto, auto, const auto& parameters) { return parameters; };
+  train_all({server.endpoint}, static_cast<std::size_t>(workers), kIterations,
+            std::vector<double>(kElements, 1), at_once);
+  const UpdateLog log = server.result.get().log;
+  const double between = between_push_and_pull(log, kIterations);
+  const double staleness = summarize_staleness(measured_updates(log, 4)).mean;
+  BOOST_TEST_MESSAGE(workers << " workers: " << between << " between, " << staleness << " stale");
+  BOOST_TEST(between < 0.25 * (workers - 1));
+  BOOST_TEST(staleness == workers - 1.0, boost::test_tools::tolerance(0.3));
 }
 
 BOOST_DATA_TEST_CASE(no_update_is_staler_than_the_bound_allows, data::make({0, 1, 3}), bound) {

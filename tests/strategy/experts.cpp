@@ -133,6 +133,46 @@ BOOST_AUTO_TEST_CASE(experts_gradients_are_reduced_among_those_that_have_them) {
   BOOST_TEST(sum(bytes.at({"replicas", CollectiveKind::all_reduce})) == all - of_experts);
 }
 
+/// Bytes that a rank holds from before its first iteration, of a kind.
+double held(const Schedule& schedule, MemoryKind kind) {
+  const Program& program = schedule.program_of(RankId(0));
+  double sum = 0;
+  for (const TensorEvent& event : program.setup)
+    if (event.action == TensorEvent::Action::take &&
+        program.tensors[event.tensor.index()].kind == kind)
+      sum += program.tensors[event.tensor.index()].size.value();
+  return sum;
+}
+
+// PyTorch's: one reducer over what all replicas have, one over experts, each with buckets beside
+// the gradients (torch/csrc/distributed/c10d/reducer.cpp).
+BOOST_AUTO_TEST_CASE(torchs_ddp_has_a_reducer_for_experts) {
+  const Layout layout = expert_layout(8);
+  const Cluster cluster = nodes_of(4);
+  const Ddp ddp{.algorithm = CollectiveAlgorithm::ring, .reducer = true};
+  const Schedule schedule = schedule_on(layout, cluster, 2, ddp);
+  const auto bytes = sent(schedule);
+  const double of_experts = 2 * kExperts / 8 * kExpert * 4;
+  const double all = static_cast<double>(share_on(layout, cluster).model.parameters()) * 4;
+  BOOST_TEST(sum(bytes.at({"experts' replicas", CollectiveKind::all_reduce})) == of_experts);
+  BOOST_TEST(sum(bytes.at({"replicas", CollectiveKind::all_reduce})) == all - of_experts);
+  BOOST_TEST(held(schedule, MemoryKind::buckets) == all);
+}
+
+// Of experts that no other rank has there is nothing to reduce, and no bucket.
+BOOST_AUTO_TEST_CASE(torchs_ddp_leaves_single_experts_out) {
+  const Layout layout = expert_layout(16);
+  const Cluster cluster = nodes_of(4);
+  Ddp ddp{.algorithm = CollectiveAlgorithm::ring, .reducer = true};
+  const double of_experts = 2 * kExpert * 4;
+  const double all = static_cast<double>(share_on(layout, cluster).model.parameters()) * 4;
+  const Schedule schedule = schedule_on(layout, cluster, 2, ddp);
+  BOOST_TEST(sent(schedule).count({"experts' replicas", CollectiveKind::all_reduce}) == 0u);
+  BOOST_TEST(held(schedule, MemoryKind::buckets) == all - of_experts);
+  ddp.gradient_as_bucket_view = true;
+  BOOST_TEST(held(schedule_on(layout, cluster, 2, ddp), MemoryKind::gradients) == of_experts);
+}
+
 BOOST_AUTO_TEST_CASE(a_distributed_optimizer_scatters_and_gathers_both) {
   const auto bytes = sent(schedule_on(expert_layout(8), nodes_of(4), 2, Zero1{}));
   const double of_experts = 2 * kExperts / 8 * kExpert * 4;

@@ -11,6 +11,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "memory/replay.hpp"
+#include "schedule/host_ahead.hpp"
 #include "strategy/jobs.hpp"
 
 namespace rehearse {
@@ -125,6 +126,22 @@ BOOST_AUTO_TEST_CASE(a_fast_host_hides_behind_compute) {
   fast.host_overhead = Seconds(0.2 * kMs);
   BOOST_CHECK_CLOSE(step_of(fast, toy, star_cluster(kRanks)),
                     step(Prefetch::backward_pre, 3, 2 * kMs, 4 * kMs), kPercent);
+}
+
+// Whether its lane is played or left out.
+BOOST_DATA_TEST_CASE(a_host_that_is_left_out_changes_no_step,
+                     data::make({0.1, 1.0, 1.5, 1.9, 2.0, 3.0}) * data::make({false, true}),
+                     overhead, limit) {
+  const Toy toy = equal_units(5, {kMiB, 2 * kMs, 4 * kMs}, kOptimizer);
+  Fsdp options = fsdp(Prefetch::backward_pre);
+  options.limit_all_gathers = limit;
+  options.host_overhead = Seconds(overhead * kMs);
+  Schedule schedule = schedule_of(options, toy, star_cluster(kRanks), 6);
+  const double whole = play(schedule, star_cluster(kRanks)).end.value();
+  leave_out_hosts_ahead(schedule);
+  BOOST_TEST((schedule.programs[0].lanes[1].kind == LaneKind::host) == (overhead > (limit ? 1 : 2)));
+  BOOST_TEST(play(schedule, star_cluster(kRanks)).end.value() == whole,
+             boost::test_tools::tolerance(2e-2));
 }
 
 // The same without prefetch: between two units' backward passes stand a reduce_scatter and an
@@ -296,15 +313,17 @@ BOOST_AUTO_TEST_CASE(the_limit_holds_the_host_back_too) {
   }
 }
 
-// Fifty operators' time for each group, and none where launches are not felt.
+// Fifty operators' time for each group; what is stated stands in their place.
 BOOST_AUTO_TEST_CASE(hooks_take_the_host_36_operators_and_fsdp2s_50) {
   Toy model = equal_units(3, {kMiB, 20 * kMs, 40 * kMs}, kOptimizer);
   for (UnitCost& unit : model.costs.units)
     unit.forward_launch = unit.backward_launch = Seconds(0.1 * kMs);
-  const auto launch = [&](bool per_parameter, double operator_s) {
+  const auto launch = [&](bool per_parameter, double operator_s,
+                          std::optional<Seconds> stated = {}) {
     model.costs.host_operator = Seconds(operator_s);
     Fsdp options = fsdp(Prefetch::none);
     options.per_parameter = per_parameter;
+    options.host_overhead = stated;
     const Schedule schedule = schedule_of(options, model, star_cluster(kRanks));
     const Span span =
         span_of(schedule, play(schedule, star_cluster(kRanks)), 0, "launch forward u2");
@@ -315,6 +334,10 @@ BOOST_AUTO_TEST_CASE(hooks_take_the_host_36_operators_and_fsdp2s_50) {
   BOOST_TEST(launch(true, 0) == 0.1 * kMs, near);
   BOOST_TEST(launch(false, 1e-6) == 0.1 * kMs + 36e-6, near);
   BOOST_TEST(launch(false, 0) == 0.1 * kMs, near);
+  for (const bool per_parameter : {true, false}) {
+    BOOST_TEST(launch(per_parameter, 1e-6, Seconds(5e-6)) == 0.1 * kMs + 5e-6, near);
+    BOOST_TEST(launch(per_parameter, 1e-6, Seconds(0)) == 0.1 * kMs, near);
+  }
 }
 
 /// The most units that are gathered (from the start of their all_gather until they are freed) at

@@ -75,6 +75,26 @@ BOOST_DATA_TEST_CASE(like_workers_are_n_minus_1_stale, data::make({1, 2, 4, 8, 1
   BOOST_TEST(report->max == static_cast<std::uint32_t>(workers - 1));
 }
 
+// The server is what everybody waits for: a message takes its CPU ten times as long as a worker
+// computes. Where a pull comes behind its own push nobody's update passes between the two, and each
+// other worker updates once until the next; where it waits as a request of its own, those whose
+// pushes wait before it do.
+BOOST_DATA_TEST_CASE(the_protocol_says_what_passes_between_push_and_pull,
+                     data::make({2, 4, 8}) * data::make({false, true}), workers, behind) {
+  using Protocol = ParameterServer::Protocol;
+  ParameterServer options = server(std::nullopt);
+  options.server_cpu_rate = BytesPerSecond(kP / (10 * kC));
+  options.protocol = behind ? Protocol::behind_push : Protocol::own_request;
+  const Played played = play_server(options, workers, 30);
+  const auto late = [](const Update& update) { return update.iteration >= 10; };
+  const auto between = between_push_and_pull(played.log, late);
+  BOOST_REQUIRE(between);
+  const double staleness = staleness_of(played.log, 10)->mean;
+  if (behind) BOOST_TEST(*between == 0.0);
+  if (!behind) BOOST_TEST(*between > 0.15 * (workers - 1));
+  BOOST_TEST(*between + staleness == workers - 1.0, boost::test_tools::tolerance(0.1));
+}
+
 BOOST_DATA_TEST_CASE(with_jitter_like_workers_are_n_minus_1_stale_on_average,
                      data::make({0.02, 0.2, 1.0}), cv) {
   // A worker reads when its own update is applied, so each update of another lies in exactly one of

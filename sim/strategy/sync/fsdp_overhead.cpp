@@ -39,7 +39,7 @@ StepCosts with_fsdp_overhead(StepCosts costs, const std::vector<FlatParameter>& 
   const double usual = alone ? 0 : options.per_parameter ? kHooks : kFlatHooks;
   for (const FlatParameter& run : runs) {
     const Seconds hooks =
-        run.wrapped_modules * (options.host_overhead + usual * costs.host_operator);
+        run.wrapped_modules * options.host_overhead.value_or(usual * costs.host_operator);
     costs.units[run.first].forward_launch += hooks;
     costs.units[run.last].backward_launch += hooks;
     if (alone) continue;

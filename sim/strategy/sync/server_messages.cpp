@@ -7,6 +7,10 @@
 namespace rehearse::inline strategy {
 namespace {
 
+/// In a server's queue, where it answers a pull before it takes in what others push
+/// (ParameterServer::Protocol::behind_push).
+constexpr std::uint32_t kApply = 0, kAnswer = 1, kTakeIn = 2;
+
 Compute handling(Bytes size, BytesPerSecond rate) {
   return {.duration = size / rate, .jittered = false};
 }
@@ -76,6 +80,7 @@ OpId ServerMessages::pull(std::size_t p) {
     read.of = part.name;
     read.phase = Phase::server;
     read.queue = server.queue;
+    read.priority = kAnswer;
     read.work = handling(part.size, *server.message_rate);
     builder_.add(std::move(read));
     transfer.after = {{builder_.last()}};
@@ -113,12 +118,14 @@ void ServerMessages::apply(std::size_t p) {
                   .of = part.name,
                   .phase = Phase::server,
                   .queue = server.queue,
+                  .priority = kTakeIn,
                   .work = handling(pushed_bytes(p), *server.message_rate),
                   .after = {{builder_.last()}}});
   Op apply{.verb = Verb::apply,
            .of = part.name,
            .phase = Phase::server,
            .queue = server.queue,
+           .priority = kApply,
            .work = handling(part.size, server.apply_rate),
            .after = {{builder_.last()}}};
   if (part_.counts)

@@ -2,6 +2,7 @@
 // Parallel Training", VLDB 2020): each bucket of gradients is all-reduced when its last one is
 // ready, beside the rest of the backward pass.
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "strategy/holdings.hpp"
@@ -22,25 +23,40 @@ constexpr double kTensorForward = 0.85, kTensorBackward = 0.37, kBucket = 2;
 /// By part of the plan.
 using PartBuckets = std::vector<std::vector<Bucket>>;
 
+/// Whether experts' gradients have a reducer of their own, over the ranks that have the same ones:
+/// DDP takes one process group (torch/nn/parallel/distributed.py).
+bool reduces_experts(const StagePlan& plan) {
+  return plan.expert_replicas_group && plan.expert_replicas > 1;
+}
+
+/// Experts that no other rank has are left out of DDP (_ddp_params_and_buffers_to_ignore).
+bool has_reducer(const Unit& unit, std::size_t tensor, const StagePlan& plan) {
+  if (!unit.trait(tensor).trained) return false;
+  return !plan.expert_replicas_group || reduces_experts(plan) || !unit.is_of_experts(tensor);
+}
+
 PartBuckets buckets_of(const Ddp& ddp, const Job& job, const StagePlan& plan) {
   PartBuckets buckets;
-  for (const StagePlan::Part& part : plan.parts)
+  for (const StagePlan::Part& part : plan.parts) {
     buckets.push_back(assign_buckets(job.model, part.first, part.end,
                                      parameter_element(job.precision), ddp.first_bucket_mb * kMiB,
-                                     ddp.bucket_cap_mb * kMiB));
+                                     ddp.bucket_cap_mb * kMiB,
+                                     plan.expert_replicas_group.has_value()));
+    if (!reduces_experts(plan)) std::erase_if(buckets.back(), std::mem_fn(&Bucket::experts));
+  }
   return buckets;
 }
 
 /// With what the reducer takes the host. Buckets are reduced in the last of several micro-batches,
 /// whose costs are those of the others.
-StepCosts with_reducer(StepCosts costs, const Job& job, const Ddp& ddp,
+StepCosts with_reducer(StepCosts costs, const Job& job, const Ddp& ddp, const StagePlan& plan,
                        const PartBuckets& buckets) {
   if (job.replicas() == 1) return costs;
   for (std::size_t i = 0; i < job.model.units.size(); ++i) {
     const Unit& unit = job.model.units[i];
     double tensors = 0;
     for (std::size_t tensor = 0; tensor < unit.tensors.size(); ++tensor)
-      tensors += unit.trait(tensor).trained ? 1 : 0;
+      tensors += has_reducer(unit, tensor, plan) ? 1 : 0;
     costs.units[i].forward_launch += tensors * kTensorForward * costs.host_operator;
     costs.units[i].backward_launch += tensors * kTensorBackward * costs.host_operator;
   }
@@ -57,11 +73,12 @@ Bytes on_the_wire(const Ddp& ddp, Bytes size, Bytes element) {
 
 class TorchDdp : public Sync {
  public:
-  TorchDdp(const Replication& options, const RankJob& rank, const PartBuckets& buckets,
-           ProgramBuilder& builder)
+  TorchDdp(const Replication& options, const RankJob& rank, const StagePlan& plan,
+           const PartBuckets& buckets, ProgramBuilder& builder)
       : options_(options),
         job_(rank.job),
         node_(rank.group.node),
+        plan_(plan),
         builder_(builder),
         nccl_(builder.lane("nccl", LaneKind::communication)),
         element_(parameter_element(job_.precision)) {
@@ -88,12 +105,16 @@ class TorchDdp : public Sync {
   Bytes moved_out_of(std::size_t bucket) const;
   void gather_parameters(OpId step);
   void rebuild_buckets(OpId step);
+  void hold_first_buckets(std::optional<bool> experts, std::uint32_t owner);
+  void hold_views_of_experts(std::uint32_t owner);
 
   const Replication options_;
   const Job& job_;
   const Node& node_;
+  const StagePlan& plan_;
   ProgramBuilder& builder_;
   LaneId nccl_;
+  std::optional<LaneId> expert_nccl_;
   Bytes element_;
   std::vector<Bucket> buckets_;
   std::vector<std::size_t> first_bucket_;  ///< by part of the plan, and all
@@ -117,15 +138,32 @@ void TorchDdp::setup() {
     builder_.hold(flat);
     builder_.program.setup.push_back({flat, TensorEvent::Action::give});
   }
-  for (const Bytes size :
-       registration_buckets(job_.model, element_, options_.ddp.first_bucket_mb * kMiB,
-                            options_.ddp.bucket_cap_mb * kMiB)) {
-    first_buckets_.push_back(builder_.tensor(MemoryKind::buckets, size, owner));
-    builder_.hold(first_buckets_.back());
+  const bool apart = plan_.expert_replicas_group.has_value();
+  hold_first_buckets(apart ? std::optional(false) : std::nullopt, owner);
+  if (reduces_experts(plan_)) {
+    expert_nccl_ = builder_.lane("nccl (experts' replicas)", LaneKind::communication);
+    hold_first_buckets(true, owner);
+  } else if (apart && views()) {
+    hold_views_of_experts(owner);
   }
   for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket)
     bucket_tensors_.push_back(builder_.tensor(MemoryKind::buckets, buckets_[bucket].size,
                                               builder_.owner("bucket " + std::to_string(bucket))));
+}
+
+void TorchDdp::hold_first_buckets(std::optional<bool> experts, std::uint32_t owner) {
+  for (const Bytes size :
+       registration_buckets(job_.model, element_, options_.ddp.first_bucket_mb * kMiB,
+                            options_.ddp.bucket_cap_mb * kMiB, experts)) {
+    first_buckets_.push_back(builder_.tensor(MemoryKind::buckets, size, owner));
+    builder_.hold(first_buckets_.back());
+  }
+}
+
+/// Gradients of experts without a reducer stand where views of buckets would.
+void TorchDdp::hold_views_of_experts(std::uint32_t owner) {
+  const Bytes size = expert_bytes(job_.model, job_.precision);
+  if (size > Bytes(0)) builder_.hold(builder_.tensor(MemoryKind::gradients, size, owner));
 }
 
 /// With bucket views `.grad` is a tensor of its own only under no_sync(), until the last
@@ -191,10 +229,14 @@ After TorchDdp::reduce(std::size_t bucket, OpId backward) {
   const auto filled =
       copy("gradients to bucket " + std::to_string(bucket), moved_into(bucket), {backward});
   const Bytes size = on_the_wire(options_.ddp, buckets_[bucket].size, element_);
-  const OpId op = builder_.collective(
-      nccl_, "bucket " + std::to_string(bucket),
-      {.kind = CollectiveKind::all_reduce, .size = size, .algorithm = options_.ddp.algorithm},
-      {{filled.value_or(backward)}});
+  const bool experts = buckets_[bucket].experts;
+  const OpId op =
+      builder_.collective(experts ? *expert_nccl_ : nccl_, "bucket " + std::to_string(bucket),
+                          {.kind = CollectiveKind::all_reduce,
+                           .group = experts ? *plan_.expert_replicas_group : 0,
+                           .size = size,
+                           .algorithm = options_.ddp.algorithm},
+                          {{filled.value_or(backward)}});
   if (options_.ddp.compression != Ddp::Compression::none && !bucket_tensors_.empty()) {
     const std::uint32_t owner = builder_.program.tensors[bucket_tensors_[bucket].index()].owner;
     const TensorId copy = builder_.tensor(MemoryKind::communication, size, owner);
@@ -251,9 +293,9 @@ Program torch_ddp(const Replication& options, const RankJob& rank) {
   const StagePlan plan =
       job.stage ? *job.stage : StagePlan::alone(job.model, options.ddp.gradient_accumulation);
   const PartBuckets buckets = buckets_of(options.ddp, job, plan);
-  const StepCosts costs = with_reducer(rank.costs, job, options.ddp, buckets);
+  const StepCosts costs = with_reducer(rank.costs, job, options.ddp, plan, buckets);
   ProgramBuilder builder(rank.name, costs, job);
-  TorchDdp sync(options, rank, buckets, builder);
+  TorchDdp sync(options, rank, plan, buckets, builder);
   return walk(plan, builder, sync);
 }
 
