@@ -193,7 +193,8 @@ inline std::vector<std::vector<std::string>> more_options() {
        "buffer_dtype: fp32, cpu_offload: false, gradient_accumulation: 2, algorithm: ring}}",
        built_in + "}"},
       {"strategy={zero: {stage: 1}}"},
-      {"strategy={ps: {server_host: worker, staleness: 2, worker_cpu_rate: 1GBps, "
+      {"strategy={ps: {server_host: worker, staleness: 2, protocol: own_request, worker_cpu_rate: "
+       "1GBps, "
        "server_cpu_rate: 1GBps, partition: unit, layerwise: true}}"},
       {"strategy={ps: {}}"},
       {"strategy={ps: {local_steps: 2, outer_optimizer: {sgd: {nesterov: true}}}}"},

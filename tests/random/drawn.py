@@ -86,8 +86,7 @@ class Scenario:
         else:
             self.model = {"transformer": self.draw_transformer(r, kind == "experts"), "sequence": 128,
                           "batch_per_gpu": self.batch, "precision": self.precision}
-            if kind in ("transformer", "experts"):
-                self.draw_adapters(r, attention_only=kind == "experts")
+            self.draw_adapters(r, attention_only=kind == "experts")
         self.timed = kind == "units"
 
     def draw_units(self, r):
