@@ -139,6 +139,44 @@ BOOST_AUTO_TEST_CASE(untuned_rows_lie_in_the_untuned_interval) {
   BOOST_TEST(held >= 0.9 * count);
 }
 
+// The bound: no two rows of one network and length whose order the law's intervals tell
+// stand the other way about.
+BOOST_AUTO_TEST_CASE(rows_are_ranked_as_their_losses) {
+  struct Told {
+    std::string of;
+    double seen;
+    Estimate<double> cost;
+  };
+  std::vector<Told> all;
+  const auto add = [&](const char* source, const char* plain, const std::vector<const char*>& same,
+                       bool tuned, bool perplexity) {
+    for (const auto& [row, fresh] : beside_plain(rows_of(source), plain, same)) {
+      const double loss = number(row, "value");
+      const double seen =
+          perplexity ? std::log(std::log(loss) / std::log(fresh)) : std::log(loss / fresh);
+      all.push_back(
+          {row.at("source") + row.at("model") + row.at("task"), seen,
+           diloco_cost(diloco(number(row, "parameters"), static_cast<int>(number(row, "replicas")),
+                              static_cast<int>(number(row, "period")), tuned))});
+    }
+  };
+  add("arXiv 2503.09799", "data parallel", {"model"}, true, false);
+  add("arXiv 2501.18512", "data parallel", {"model", "tokens", "task"}, true, false);
+  add("arXiv 2506.10911", "FSDP", {"task", "model", "note"}, false, true);
+  int told = 0, inverted = 0;
+  constexpr double kRounding = 0.003;
+  for (const Told& one : all) {
+    for (const Told& other : all) {
+      if (one.of != other.of || one.cost.high >= other.cost.low) continue;
+      ++told;
+      inverted += one.seen > other.seen + kRounding ? 1 : 0;
+    }
+  }
+  BOOST_TEST_MESSAGE(fmt::format("{} pairs told apart, {} inverted", told, inverted));
+  BOOST_TEST(told > 20);
+  BOOST_TEST(inverted == 0);
+}
+
 // The bound: 0.02 nats.
 BOOST_AUTO_TEST_CASE(asynchronous_diloco_beside_the_synchronous_one) {
   const auto& law = method_laws().asynchronous_diloco;
