@@ -19,7 +19,7 @@ from typing import Any
 import support
 
 from rehearse_sim.program import assignments
-from rehearse_sim.recording import command, measure, strip, trace
+from rehearse_sim.recording import collectives, command, measure, statistic, strip, trace
 
 RECORDED = support.ROOT / "tests" / "record" / "two_hosts.tar.xz"
 SCRIPTS = support.ROOT / "tests" / "record" / "scripts"
@@ -71,7 +71,7 @@ class Recorded(Scratch):
     def test_the_run_that_was_recorded_is_within_5_percent(self) -> None:
         ranks = measure.read_ranks(self.out)
         plain = measure.plain_steps(ranks[0])
-        step = measure.median([each[measure.END] - each[measure.BEGIN] for each in plain])
+        step = statistic.median([each[measure.END] - each[measure.BEGIN] for each in plain])
         self.assertAlmostEqual(step_of(self.out), step, delta=0.05 * step)
 
     def test_other_hosts_rates_batches_and_buckets_are_near_what_was_measured(self) -> None:
@@ -118,12 +118,16 @@ class Recorded(Scratch):
         shutil.copytree(self.out, second)
         for file in second.glob("rank_*.json"):
             file.write_text(file.read_text().replace('["int64", 16, 64]', '["int64", 8, 64]'))
-        self.assertEqual(command.main(["import", "record", str(second), "--append", str(self.out)]), 0)
+        self.assertEqual(
+            command.main(["import", "record", str(second), "--append", str(self.out)]), 0
+        )
         profile = (self.out / "profile.yaml").read_text()
         self.assertEqual(re.findall(r"- batch: (\d+)", profile), ["8", "16"])
         for file in second.glob("rank_*.json"):
             file.write_text(file.read_text().replace('"layers.1"', '"other.1"'))
-        self.assertEqual(command.main(["import", "record", str(second), "--append", str(self.out)]), 2)
+        self.assertEqual(
+            command.main(["import", "record", str(second), "--append", str(self.out)]), 2
+        )
 
     def test_a_trace_that_was_cut_off_is_told(self) -> None:
         for file in self.out.glob("trace_rank_*.json.gz"):
@@ -177,9 +181,11 @@ class Gpu(unittest.TestCase):
         self.assertEqual((step.optimizer, step.busy), (50, 350))
         # From 500 to 750, of which the backward's kernels run from 500 to 550 and 560 to 650.
         self.assertEqual(step.exposed, 250 - 50 - 90)
-        self.assertEqual((step.launch_forward, step.launch_backward), ({0: 40, 1: 40}, {1: 50, 0: 50}))
+        self.assertEqual(
+            (step.launch_forward, step.launch_backward), ({0: 40, 1: 40}, {1: 50, 0: 50})
+        )
         one = step.collectives[0]
-        self.assertEqual((measure.name_of(one.what), one.bytes, one.ranks, one.time),
+        self.assertEqual((collectives.name_of(one.what), one.bytes, one.ranks, one.time),
                          ("all_reduce", 4000, 4, 250))  # fmt: skip
 
 
@@ -195,16 +201,24 @@ class Commands(Scratch):
     def test_a_folder_without_a_step_says_so(self) -> None:
         done = self.record(sys.executable, "-c", "print('mine')")
         self.assertEqual((done.returncode, done.stdout), (0, "mine\n"))
-        self.assertIn("no scenario: no process of the run imported torch and took a step", done.stderr)
+        self.assertIn(
+            "no scenario: no process of the run imported torch and took a step", done.stderr
+        )
         self.assertIn('state: "nothing to simulate"', self.summary())
 
     def test_wrong_words_end_with_2_before_the_command_starts(self) -> None:
         for words, told in (
             (["record"], "record: the command is missing"),
-            (["record", "--steps", "many", "--", "true"], '--steps: expected 1 to 10000; got "many"'),
+            (
+                ["record", "--steps", "many", "--", "true"],
+                '--steps: expected 1 to 10000; got "many"',
+            ),
             (["record", "--ranks", "a", "--", "true"], "expected numbers such as 0,8, or all"),
             (["record", "--fast", "--", "true"], 'unknown option "--fast"'),
-            (["record", "python", "x.py"], 'the command stands behind "--"; got "python" before it'),
+            (
+                ["record", "python", "x.py"],
+                'the command stands behind "--"; got "python" before it',
+            ),
         ):
             done = subprocess.run([*START[:2], *words], capture_output=True, text=True,
                                   cwd=self.folder, check=False)  # fmt: skip
@@ -250,7 +264,9 @@ class Real(Scratch):
         self.assertTrue((self.out / "scenario.yaml").exists())
 
     def test_steps_without_an_optimizer_are_told_by_backward_passes(self) -> None:
-        self.assertEqual(self.run_script("by_hand.py", options=[*SHORT, "--steps", "1"]).returncode, 0)
+        self.assertEqual(
+            self.run_script("by_hand.py", options=[*SHORT, "--steps", "1"]).returncode, 0
+        )
         self.assertIn("none of torch.optim took a step", self.summary())
         self.assertEqual(self.run_script("by_hand.py", "inference").returncode, 0)
         self.assertIn("no process of the run imported torch and took a step", self.summary())
@@ -258,7 +274,9 @@ class Real(Scratch):
     def test_a_run_that_is_too_short_says_how_to_record_it(self) -> None:
         done = self.run_script("plain.py", options=[], STEPS="15")
         self.assertEqual(done.returncode, 0)
-        self.assertIn("the run ended after 15 steps, before any was profiled", done.stderr + self.summary())
+        self.assertIn(
+            "the run ended after 15 steps, before any was profiled", done.stderr + self.summary()
+        )
         self.assertIn("--warmup 2 --timed 4 --steps 4", done.stderr)
 
     def test_a_folder_that_becomes_full_leaves_the_run_alone(self) -> None:

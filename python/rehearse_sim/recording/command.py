@@ -1,5 +1,5 @@
-"""`rehearse record [OPTIONS] -- COMMAND`: starts the command unchanged, with the agent in each of its
-Python processes, and makes a folder of what they saw."""
+"""`rehearse record [OPTIONS] -- COMMAND`: starts the command unchanged, with the agent in each of
+its Python processes, and makes a folder of what they saw."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from . import files, machine, strip
+from . import files, kernels, machine, strip
 from .measure import Measured, NothingRecorded, measure, read_ranks
 from .options import Options, WrongWords, parse
-from .yaml_text import block, seconds
+from .summary import describe, rank_lines
+from .yaml_text import block
 
 HOOK = Path(__file__).resolve().parent / "hook"
 USAGE = "Usage: rehearse record [OPTIONS] -- COMMAND"
@@ -41,7 +42,7 @@ def prepare(out: Path) -> None:
 
 
 WRITTEN = ("record.yaml", "scenario.yaml", "profile.yaml", "comm.yaml", "cluster.yaml",
-           "topology.txt")  # fmt: skip
+           "kernels.csv", "topology.txt")  # fmt: skip
 
 
 def environment(options: Options) -> dict[str, str]:
@@ -104,8 +105,8 @@ def all_recorded(out: Path) -> bool:
 
 
 def is_ours(options: Options) -> bool:
-    """Where each node started a record of its own, that of rank 0 makes the folder, once the others'
-    files are there."""
+    """Where each node started a record of its own, that of rank 0 makes the folder, once the files
+    of the others are there."""
     end = time.monotonic() + OTHERS
     while True:
         ranks = read_ranks(options.out)
@@ -134,7 +135,9 @@ def topology(out: Path) -> None:
         (out / "topology.txt").write_text(done.stdout)
 
 
-def load_traces(out: Path, ranks: list[dict[str, Any]]) -> tuple[dict[int, dict[str, Any]], list[str]]:
+def load_traces(
+    out: Path, ranks: list[dict[str, Any]]
+) -> tuple[dict[int, dict[str, Any]], list[str]]:
     """Traces of ranks, stripped; each is packed into the folder in place of the raw one."""
     loaded, troubles = {}, []
     for one in ranks:
@@ -228,8 +231,8 @@ def join(words: list[str]) -> int:
             print(f"{folder}: error: this is no record: {why}", file=sys.stderr)
             return 2
     if [(u.name, u.tensors) for u in both[0].units] != [(u.name, u.tensors) for u in both[1].units]:
-        print(f"{second}: error: it is of another network than {first}\n"
-              "remedy: record the same network at another batch or size", file=sys.stderr)  # fmt: skip
+        print(f"{second}: error: it is of another network than {first}", file=sys.stderr)
+        print("remedy: record the same network at another batch or size", file=sys.stderr)
         return 2
     place = first / "joined" / str(1 + len(list(first.glob("joined/*"))))
     place.mkdir(parents=True)
@@ -243,6 +246,7 @@ def write(out: Path, found: Measured, own: dict[str, Any], others: list[Measured
     (out / "profile.yaml").write_text(files.profile_text(found, own, gpu, others))
     if any(one.points for one in [found, *others]):
         (out / "comm.yaml").write_text(machine.comm_text(found, own, gpu, others))
+    kernels.write(out / "kernels.csv", found.steps)
     links = links_of(out, gpu) if named else {}
     (out / "cluster.yaml").write_text(machine.cluster_text(found, own, gpu, named, links))
     (out / "scenario.yaml").write_text(files.scenario_text(found, own))
@@ -274,59 +278,6 @@ def gpu_name(own: dict[str, Any]) -> tuple[str, bool]:
         if colon and name.strip().strip("\"'") == device["name"]:
             return value.split("#")[0].strip().strip("\"'"), True
     return device["name"], False
-
-
-def rank_lines(ranks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    lines = []
-    for one in ranks:
-        line = {"rank": one.get("rank"), "node": one.get("node"), "state": one.get("state"),
-                "steps": one.get("ended_steps"), **one.get("memory", {})}  # fmt: skip
-        if one.get("errors"):
-            line["errors"] = one["errors"]
-        lines.append(line)
-    return lines
-
-
-def describe(found: Measured, own: dict[str, Any], ranks: list[dict[str, Any]], predicted: float,
-             trouble: str, troubles: list[str]) -> dict[str, Any]:  # fmt: skip
-    step: dict[str, Any] = {
-        "time": seconds(found.step), "quartiles_apart": round(found.step_spread, 4),
-        "steps": found.plain_steps, "while_profiled": seconds(found.profiled_step),
-        "forward": seconds(found.accumulation * sum(u.forward for u in found.units)),
-        "backward": seconds(found.accumulation * sum(u.backward for u in found.units)),
-        "optimizer": seconds(found.optimizer), "exposed": seconds(found.exposed),
-        "loader": seconds(found.loader),
-    }  # fmt: skip
-    if predicted:
-        step["predicted"] = seconds(predicted)
-        step["error"] = round(predicted / found.step - 1, 4)
-    summary: dict[str, Any] = {
-        "state": "recorded" if not trouble else "recorded; run refuses the scenario",
-        "step": step,
-        "run": {"ranks": found.world, "nodes": found.nodes, "ranks_per_node": found.local,
-                "batch_per_rank": found.batch if found.batch_known else "unknown",
-                "micro_batches": found.accumulation, "precision": found.precision},
-        "cost_of_recording": {"once": seconds(found.own_time), "of_a_run_of": seconds(found.whole),
-                              "profiled_step_over_plain": round(found.profiled_step / found.step, 3)},
-        "device": own["device"], "processor": own.get("processor", ""),
-        "versions": own.get("versions", {}), "flags": own.get("flags", {}),
-        "ports": own.get("nics", []),
-        "model": {k: v for k, v in own.get("model", {}).items() if k != "units"},
-        "optimizer": (own.get("optimizers") or [{}])[0],
-        "loader": own.get("loader", {}),
-        "wrappers": own.get("wrappers", {}), "frameworks": own.get("frameworks", {}),
-        "groups": own.get("groups", []), "meshes": own.get("meshes", []),
-        "collectives": [{"what": p.what, "size": f"{p.bytes:.0f}B", "ranks": p.ranks,
-                         "time": seconds(p.time), "spread": round(p.spread, 3),
-                         "in_a_step": round(p.count, 2)} for p in found.points],
-        "units": [{"name": u.name, "parameters": sum(u.tensors), "forward": seconds(u.forward),
-                   "backward": seconds(u.backward)} for u in found.units],
-        "ranks": rank_lines(ranks),
-        "unknown": found.unknown, "notes": found.notes + troubles,
-    }  # fmt: skip
-    if trouble:
-        summary["why"] = trouble.splitlines()[0]
-    return summary
 
 
 def tell(text: str, quiet: bool) -> None:
@@ -396,4 +347,3 @@ def give_up(out: Path, code: int, error: Exception) -> None:
         (out / "record.yaml").write_text(block(summary))
     except OSError:
         pass
-

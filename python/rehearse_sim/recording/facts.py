@@ -75,13 +75,15 @@ def of_process(torch: Any, settings: dict[str, Any]) -> dict[str, Any]:
         "node": short_hash(f"{name} {space} {machine}", salt),
         "device": device(torch),
         "threads": torch.get_num_threads(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (
-            os.cpu_count() or 1),  # fmt: skip
+        "cores": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else (os.cpu_count() or 1),  # fmt: skip
         "processor": processor(),
         "memory_bytes": memory_of_machine(),
         "versions": versions(torch),
         "flags": {
-            key: value for key, value in sorted(os.environ.items())
+            key: value
+            for key, value in sorted(os.environ.items())
             if FLAGS.match(key) and not SECRET.search(key) and PLAIN.match(value)
         },  # fmt: skip
         "nics": nics(),

@@ -115,7 +115,9 @@ def strategy_of(found: Measured, rank: dict[str, Any]) -> dict[str, Any]:
         own = wrappers["deepspeed"]
         options: dict[str, Any] = {"stage": own["stage"], **more}
         for key in ("reduce_bucket_size", "overlap_comm", "contiguous_gradients"):
-            if own.get(key) is not None and not (key == "contiguous_gradients" and own["stage"] > 2):
+            if own.get(key) is not None and not (
+                key == "contiguous_gradients" and own["stage"] > 2
+            ):
                 options[key] = own[key]
         return {"zero": options}
     if "fsdp2" in wrappers:

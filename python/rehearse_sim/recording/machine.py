@@ -7,7 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .measure import Measured, Point, bus_factor
+from .collectives import Point, bus_factor
+from .measure import Measured
 from .yaml_text import block, rate, seconds
 
 # Gloo's rules, as `calibrate comm` has them (src/profile/transport_fit.hpp): two segments of a
@@ -155,8 +156,9 @@ def cluster_text(
     bandwidth = found.copy_rate or 10e9
     node: dict[str, Any] = {"gpus": found.local}
     if found.is_cpu:
+        sharing = found.local * max(1, found.nodes // max(1, found.machines))
         node["gpu"] = {"name": gpu, "fp32": f"{max(found.flops_rate, 1e9) / 1e9:.6g}GFLOPs",
-                       "memory": f"{max(1, memory // max(1, found.local * (found.nodes // max(1, found.machines))))}B",
+                       "memory": f"{max(1, memory // sharing)}B",
                        "memory_bandwidth": rate(bandwidth), "source": "recorded"}  # fmt: skip
         node["pcie"] = rate(bandwidth)
         node["host_bandwidth"] = rate(bandwidth)

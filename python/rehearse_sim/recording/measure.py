@@ -4,54 +4,21 @@ made of. Times are seconds."""
 from __future__ import annotations
 
 import json
-import math
-import statistics
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from . import trace as traces
+from .collectives import Point, points_of, rate_of
 from .settings import fill_optimizer, fill_precision, fill_sample
+from .statistic import MICRO, median, spread
 
 # Columns of a rank's steps.
 BEGIN, END, FORWARD, BACKWARD, OPTIMIZER, WAITED, CPU, PROCESS, BACKWARDS, BATCHES = range(10)
-# Factors of nccl-tests' bus bandwidth over its algorithm bandwidth, but for (n - 1) / n.
-BUS = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0, "all_to_all": 1.0}
-WHOLE = ("broadcast", "reduce", "send_recv")  # whose bus bandwidth is their algorithm bandwidth
-SPELLINGS = {
-    "allreduce": "all_reduce", "allreduce_coalesced": "all_reduce",
-    "all_reduce_coalesced": "all_reduce", "_all_gather_base": "all_gather",
-    "allgather": "all_gather", "allgather_into_tensor_coalesced": "all_gather",
-    "all_gather_into_tensor": "all_gather", "_allgather_base": "all_gather",
-    "all_gather_into_tensor_coalesced": "all_gather", "_reduce_scatter_base": "reduce_scatter",
-    "reducescatter": "reduce_scatter", "reduce_scatter_tensor": "reduce_scatter",
-    "reduce_scatter_tensor_coalesced": "reduce_scatter", "alltoall": "all_to_all",
-    "alltoall_base": "all_to_all", "all_to_allv": "all_to_all", "send": "send_recv",
-    "recv": "send_recv", "sendrecv": "send_recv",
-}  # fmt: skip
-MICRO = 1e-6
-# A wider one is another program's on the same cores, and none that ranks draw anew in each step.
-MOST_SPREAD = 0.5
 
 
 class NothingRecorded(Exception):
     """The run left nothing to make a scenario of; the text says why."""
-
-
-def bus_factor(what: str, ranks: int) -> float:
-    return BUS[what] * (ranks - 1) / ranks if what in BUS else 1.0
-
-
-def median(values: list[float]) -> float:
-    return statistics.median(values) if values else 0.0
-
-
-def spread(values: list[float]) -> float:
-    """Quartiles apart, over the median; no more than MOST_SPREAD."""
-    if len(values) < 4:
-        return 0.0
-    low, middle, high = statistics.quantiles(values, n=4)
-    return min(MOST_SPREAD, (high - low) / middle) if middle > 0 else 0.0
 
 
 @dataclass
@@ -68,18 +35,6 @@ class Unit:
     backward_launch: float = 0
     forward_flops: float = 0
     backward_flops: float = 0
-
-
-@dataclass
-class Point:
-    """A collective as it was seen: its least time over the ranks that were traced."""
-
-    what: str
-    bytes: float
-    ranks: int
-    time: float
-    spread: float
-    count: float  # in a step
 
 
 @dataclass
@@ -116,6 +71,7 @@ class Measured:
     machines: int = 1
     own_time: float = 0  # seconds of ours outside of the profiled steps
     whole: float = 0  # seconds of all steps
+    steps: list[traces.Step] = field(default_factory=list)  # traced, of the rank that speaks
     unknown: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -138,8 +94,8 @@ def read_ranks(folder: Path) -> list[dict[str, Any]]:
 
 
 def step_time(plain: list[list[float]], is_cpu: bool) -> float:
-    """Seconds of a step. A GPU's host runs ahead, and waits where it asks for a value: so that means
-    of ten steps on end count there."""
+    """Seconds of a step. A GPU's host runs ahead, and waits where it asks for a value: there means
+    of ten steps on end count."""
     if is_cpu:
         return median([each[END] - each[BEGIN] for each in plain])
     size = min(10, len(plain))
@@ -174,62 +130,6 @@ def plain_steps(rank: dict[str, Any]) -> list[list[float]]:
     last = rank["profiled"][-1]
     return [each for at, each in enumerate(steps)
             if at >= warmup and not first <= at <= last + 1]  # fmt: skip
-
-
-def name_of(what: str) -> str:
-    plain = what.lower().strip("_")
-    return SPELLINGS.get(what.lower(), SPELLINGS.get(plain, plain))
-
-
-def points_of(found: Measured, by_rank: list[list[traces.Step]]) -> list[Point]:
-    """Collectives by kind and size: of each the least time over ranks, which waits for nobody."""
-    samples: dict[tuple[str, float, int], list[float]] = {}
-    steps = min(len(steps) for steps in by_rank)
-    for number in range(steps):
-        lists = [steps[number].collectives for steps in by_rank]
-        counters: list[dict[tuple[str, float, int], int]] = [{} for _ in lists]
-        least: dict[tuple[tuple[str, float, int], int], float] = {}
-        for which, collectives in enumerate(lists):
-            for one in collectives:
-                key = (name_of(one.what), one.bytes, one.ranks or found.world)
-                place = counters[which].get(key, 0)
-                counters[which][key] = place + 1
-                at = (key, place)
-                least[at] = min(least.get(at, math.inf), one.time)
-        for (key, _), time in least.items():
-            samples.setdefault(key, []).append(MICRO * time)
-    points = []
-    for (what, size, ranks), times in sorted(samples.items()):
-        if what not in (*BUS, *WHOLE) or ranks < 2 or size <= 0:
-            continue
-        # Of an all_gather a trace tells what a rank gives.
-        whole = size * ranks if what == "all_gather" and found.is_cpu else size
-        # Of one rank the quarter that waited least for others.
-        alone = len(by_rank) < 2 and len(times) >= 4
-        low = statistics.quantiles(times, n=4)[0] if alone else median(times)
-        points.append(Point(what, whole, ranks, low, spread(times), len(times) / steps))
-    return points
-
-
-def rate_of(found: Measured, reader: traces.Reader) -> float:
-    """Bytes a second between ranks while collectives ran: of stretches with much to send the upper
-    quartile, as the rest waited for late ranks."""
-    spans = sorted((e["ts"], e["ts"] + e["dur"], e) for e in reader.gloo)
-    stretches: list[list[float]] = []
-    for begin, end, event in spans:
-        size = traces.bytes_of(event.get("args", {}))
-        what = name_of(event["name"][5:])
-        moved = size * bus_factor(what, found.world)
-        if what == "all_gather":
-            moved *= found.world
-        if stretches and begin < stretches[-1][1]:
-            stretches[-1][1] = max(stretches[-1][1], end)
-            stretches[-1][2] += moved
-        else:
-            stretches.append([begin, end, moved])
-    rates = sorted(moved / (MICRO * (end - begin)) for begin, end, moved in stretches
-                   if moved >= 262144)  # fmt: skip
-    return rates[(3 * len(rates)) // 4] if rates else 0.0
 
 
 def measure(
@@ -281,8 +181,8 @@ def measure(
     clock = median([each[CPU] for each in plain])
     if found.is_cpu and found.exposed_least(steps_of[own["rank"]]) + clock < 0.7 * found.step:
         found.notes.append(
-            f"a step has {1e3 * clock:.3g} ms of its thread's own time in {1e3 * found.step:.3g} ms: "
-            "the cores were busy with something else, or it waits for data"
+            f"a step has {1e3 * clock:.3g} ms of its thread's own time in "
+            f"{1e3 * found.step:.3g} ms: the cores were busy with something else, or it waits for data"
         )
     found.loaded = round(median([each[BATCHES] for each in plain]))
     found.loader = median([each[WAITED] for each in plain])
@@ -292,9 +192,9 @@ def measure(
     found.whole = own["steps"][-1][END] - own["steps"][0][BEGIN]
 
     steps = steps_of[own["rank"]]
-    found.traced_steps = len(steps)
-    found.points = points_of(found, [steps_of[one["rank"]] for one in traced])
-    found.rate = rate_of(found, readers[own["rank"]])
+    found.traced_steps, found.steps = len(steps), steps
+    found.points = points_of(found.world, found.is_cpu, [steps_of[one["rank"]] for one in traced])
+    found.rate = rate_of(found.world, readers[own["rank"]])
     note_leveling(found, steps)
     fill_units(found, own, steps)
     found.exposed = found.exposed_least(steps)

@@ -65,5 +65,5 @@ def parse(words: list[str]) -> Options:
             options.out = Path(value)
         at += 1
     if not options.command:
-        raise WrongWords('the command is missing\nremedy: rehearse record -- torchrun train.py')
+        raise WrongWords("the command is missing\nremedy: rehearse record -- torchrun train.py")
     return options

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .trace import WIDTH
+from .operators import WIDTH
 
 if TYPE_CHECKING:
     from .measure import Measured

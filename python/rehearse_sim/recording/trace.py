@@ -4,15 +4,11 @@ of each unit, forward and backward, the optimizer, the loader, and the collectiv
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-# Copies between gradients and buckets, and between shards and whole parameters: `run` adds them
-# itself, from the bytes and the rate of copies.
-COPIES = ("torch::distributed::reducer::", "torch.distributed.ddp.reducer::", "fsdp::")
-# Operators of torch.distributed on the host's thread: they launch or wait.
-CALLS = ("c10d::", "_c10d_functional::", "record_param_comms", "nccl:")
+from .operators import CALLS, COPIES, WIDTH, bytes_of, computes, described, product_flops
+
 # Gaps up to this, in which a collective runs, are the host's own: Python between two operators.
 LEAST_WAIT = 150.0  # us
 # Operators that write all of a weight's gradient, whatever the batch.
@@ -58,40 +54,13 @@ class Step:
     launch_forward: dict[int, float] = field(default_factory=dict)  # host's time, of a GPU's run
     launch_backward: dict[int, float] = field(default_factory=dict)
     collectives: list[Collective] = field(default_factory=list)
+    # Times by phase, kernel, operator, shapes and types.
+    kernels: dict[tuple[str, ...], list[float]] = field(default_factory=dict)
     order: list[int] = field(default_factory=list)  # units as they ran
 
     @property
     def compute(self) -> float:
         return sum(self.forward.values()) + sum(self.backward.values()) + self.optimizer
-
-
-WIDTH = {"float": 4, "float32": 4, "Float": 4, "c10::BFloat16": 2, "BFloat16": 2, "c10::Half": 2,
-         "Half": 2, "double": 8, "Double": 8, "long int": 8, "Long": 8, "int": 4, "Int": 4,
-         "unsigned char": 1, "Byte": 1, "bool": 1, "Bool": 1, "signed char": 1}  # fmt: skip
-
-
-def computes(event: dict[str, Any]) -> bool:
-    """An operator in which no thread waits for another rank. Those of autograd's engine hold hooks,
-    and so may wait."""
-    name = event["name"]
-    return "::" in name and not name.startswith((*CALLS, "autograd::", "torch::autograd::"))
-
-
-def bytes_of(args: dict[str, Any]) -> float:
-    """Of an operator's first input, which may be a list of tensors."""
-    kinds = args.get("Input type") or [""]
-    dims = args.get("Input Dims") or [[]]
-    width = WIDTH.get(kinds[0], 4)
-    if dims[0] and isinstance(dims[0][0], list):
-        return width * sum(product(shape) for shape in dims[0])
-    return width * product(dims[0]) if dims[0] else 0.0
-
-
-def product(shape: Iterable[int]) -> float:
-    total = 1.0
-    for each in shape:
-        total *= each
-    return total
 
 
 def merged(spans: list[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -120,28 +89,6 @@ class Spans:
                 break
             total += min(end, last) - max(begin, first)
         return total
-
-
-def product_flops(event: dict[str, Any]) -> float:
-    """Operations of a matrix product or a convolution, by the shapes of its inputs."""
-    name, dims = event["name"], event.get("args", {}).get("Input Dims") or []
-    try:
-        if name in ("aten::mm", "aten::bmm"):
-            return float(2 * product(dims[0]) * dims[1][-1])
-        if name in ("aten::addmm", "aten::baddbmm"):
-            return float(2 * product(dims[1]) * dims[2][-1])
-        if name in ("aten::convolution", "aten::_convolution"):
-            return 0  # counted at its inner operator
-        if name in ("aten::mkldnn_convolution", "aten::cudnn_convolution",
-                    "aten::thnn_conv2d", "aten::slow_conv2d_forward"):  # fmt: skip
-            (n, _, h, w), weight = dims[0], dims[1]
-            return float(2 * n * h * w * product(weight))  # of stride 1
-        if name in ("aten::scaled_dot_product_attention",):
-            q, k = dims[0], dims[1]
-            return float(4 * product(q) * k[-2])
-    except (IndexError, TypeError, ValueError):
-        pass
-    return 0
 
 
 class Reader:
@@ -306,6 +253,12 @@ class Reader:
             else:
                 step.backward[unit] = step.backward.get(unit, 0) + time
                 step.fixed_backward[unit] = step.fixed_backward.get(unit, 0) + still
+        until = begin
+        for e, (phase, _) in own:
+            if computes(e) and e["ts"] >= until:
+                until = e["ts"] + e["dur"]
+                key = (phase, e["name"], "", *described(e.get("args", {})))
+                step.kernels.setdefault(key, []).append(e["dur"])
         for e, (phase, unit) in own:
             flops = product_flops(e)
             table = step.flops_forward if phase == "forward" else step.flops_backward
@@ -349,6 +302,9 @@ class Reader:
             place = places[id(own[at])] if at >= 0 else (
                 self.phase_at(launch["ts"]), self.unit_at(launch["ts"]))  # fmt: skip
             aside = at >= 0 and own[at]["name"].startswith(COPIES)
+            operator, args = (own[at]["name"], own[at].get("args", {})) if at >= 0 else ("", {})
+            key = (place[0], kernel["name"], operator, *described(args))
+            step.kernels.setdefault(key, []).append(kernel["dur"])
             launched.append((kernel, place, aside))
         covered = float("-inf")
         for kernel, (phase, unit), aside in launched:

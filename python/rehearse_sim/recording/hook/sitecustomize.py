@@ -1,5 +1,5 @@
-"""In front of PYTHONPATH: Python runs this first in every process of the recorded command. It starts
-the agent, then the environment's own sitecustomize. Whatever fails here fails in silence: the run
+"""In front of PYTHONPATH: Python runs this first in every process of the recorded command. It
+starts the agent, then the environment's own sitecustomize. Whatever fails here fails in silence: the run
 goes on as without us."""
 
 import contextlib
