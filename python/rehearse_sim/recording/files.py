@@ -180,7 +180,7 @@ def scenario_text(found: Measured, rank: dict[str, Any]) -> str:
                 "steps wait for the loader: its workers' time of a sample is what the step's "
                 "length says of them"
             )
-    if found.world > 1 or found.is_cpu:
+    if found.world > 1:
         run["jitter"] = "measured"
     document: dict[str, Any] = {
         "description": f"recorded: {1e3 * found.step:.6g} ms a step on {found.world} "
