@@ -1,4 +1,3 @@
-import os
 import sys
 
 import torch
@@ -9,8 +8,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 
 def work(rank):
-    os.environ.update(RANK=str(rank), WORLD_SIZE="2")
-    dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}")
+    dist.init_process_group("gloo", f"file://{sys.argv[1]}", rank=rank, world_size=2)
     network = DistributedDataParallel(Network())
     optimizer = torch.optim.SGD(network.parameters(), 0.1)
     for _ in range(STEPS):
