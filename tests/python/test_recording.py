@@ -257,6 +257,12 @@ class Real(Scratch):
         self.assertGreater(step_of(self.out), 0)
         self.assertIn("sgd_momentum", (self.out / "scenario.yaml").read_text())
 
+    def test_ranks_that_torch_forks_are_seen(self) -> None:
+        done = self.run_script("forked.py", str(self.folder / "meet"))
+        self.assertEqual((done.returncode, done.stdout), (0, "done\n"), done.stderr)
+        self.assertEqual(len(list(self.out.glob("rank_*.json"))), 2)
+        self.assertIn("ddp: {bucket_cap_mb: 25", (self.out / "scenario.yaml").read_text())
+
     def test_a_crash_and_a_kill_keep_their_codes_and_what_was_seen(self) -> None:
         self.assertEqual(self.run_script("plain.py", "crash").returncode, 7)
         self.assertTrue((self.out / "scenario.yaml").exists())

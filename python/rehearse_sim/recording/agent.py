@@ -82,14 +82,18 @@ class Agent:
     def __init__(self, torch: Any, settings: dict[str, Any]) -> None:
         self.torch = torch
         self.settings = settings
+        self.handles: list[Any] = []
+        self.undo: list[Any] = []
+        self.start()
+
+    def start(self) -> None:
+        """Nothing was seen yet, in this process or in one that was forked from it: a rank that
+        torch.multiprocessing forks, or a loader's worker, which takes no step."""
         self.steps: list[list[float]] = []
         self.errors: list[str] = []
         self.facts: dict[str, Any] = {}
         self.own = 0.0  # seconds of ours, outside the profiled steps
         self.number = 0  # of steps that have ended
-        self.pid = os.getpid()
-        self.handles: list[Any] = []
-        self.undo: list[Any] = []
         self.optimizers: list[int] = []  # in the order of their first step
         self.boundary: int | None = None
         self.backwards_alone = 0
@@ -125,13 +129,12 @@ class Agent:
         self._wrap_backward()
         self._wrap_loader()
         atexit.register(self.guard(self.at_exit))
+        os.register_at_fork(after_in_child=self.guard(self.start))
 
     def guard(self, inner: Any) -> Any:
         """No failure of ours gets out, and none comes twice."""
 
         def outer(*args: Any, **given: Any) -> None:
-            if os.getpid() != self.pid:  # a fork, such as a loader's worker
-                return
             try:
                 inner(*args, **given)
             except Exception as error:
@@ -167,8 +170,6 @@ class Agent:
 
         @functools.wraps(original)
         def backward(*args: Any, **given: Any) -> Any:
-            if os.getpid() != agent.pid:
-                return original(*args, **given)
             begin = time.perf_counter()
             if agent.window is None:
                 result = original(*args, **given)
@@ -206,11 +207,10 @@ class Agent:
         def following(iterator: Any) -> Any:
             begin = time.perf_counter()
             data = original(iterator)
-            if os.getpid() == agent.pid:
-                agent.waited += time.perf_counter() - begin
-                agent.batches += 1
-                if agent.number < agent.settings["warmup"] + 2:
-                    agent.guard(agent.look_at_batch)(iterator, data)
+            agent.waited += time.perf_counter() - begin
+            agent.batches += 1
+            if agent.number < agent.settings["warmup"] + 2:
+                agent.guard(agent.look_at_batch)(iterator, data)
             return data
 
         kind.__next__ = following

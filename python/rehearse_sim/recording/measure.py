@@ -93,6 +93,22 @@ def read_ranks(folder: Path) -> list[dict[str, Any]]:
     return sorted(found, key=lambda one: one.get("rank", 0))
 
 
+def note_layout(found: Measured, rank: dict[str, Any]) -> None:
+    """Says where ranks share a model in a way that the scenario does not."""
+    degrees = {key: n for key, n in rank.get("frameworks", {}).get("megatron", {}).items()
+               if n > 1 and key != "data_parallel"}  # fmt: skip
+    for mesh in rank.get("meshes", []):
+        for name, size in zip(mesh["names"], mesh["shape"]):
+            if name in ("tp", "pp", "cp", "ep", "tensor", "pipe", "context") and size > 1:
+                degrees[name] = size
+    if degrees:
+        words = ", ".join(f"{name} {size}" for name, size in degrees.items())
+        found.unknown.append(
+            f"the layout ({words}): its collectives were measured, but the scenario has all ranks "
+            "as replicas; rehearse import config says the layout of a framework's own files"
+        )
+
+
 def step_time(plain: list[list[float]], is_cpu: bool) -> float:
     """Seconds of a step. A GPU's host runs ahead, and waits where it asks for a value: there means
     of ten steps on end count."""
@@ -169,6 +185,7 @@ def measure(
     fill_sample(found, own)
     fill_optimizer(found, own)
     fill_precision(found, own, loaded[own["rank"]])
+    note_layout(found, own)
 
     plain = plain_steps(own)
     if not plain:
