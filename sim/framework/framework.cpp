@@ -14,20 +14,6 @@
 namespace rehearse::inline framework {
 namespace {
 
-/// "core_v0.14.0" as {0, 14, 0}.
-std::vector<int> numbers_of(const std::string& version) {
-  std::vector<int> numbers;
-  const char* at = version.data();
-  const char* const end = at + version.size();
-  while (at < end) {
-    int number = 0;
-    const auto [next, error] = std::from_chars(at, end, number);
-    if (error == std::errc{}) numbers.push_back(number);
-    at = error == std::errc{} ? next : at + 1;
-  }
-  return numbers;
-}
-
 /// InputError for one outside the range whose defaults were read.
 std::string read_version(Map& versions, const std::optional<Value>& said) {
   const std::string usual = versions.require("usual").as_string();
@@ -36,8 +22,8 @@ std::string read_version(Map& versions, const std::optional<Value>& said) {
   versions.finish();
   if (!said) return usual;
   const std::string version = said->as_string();
-  const std::vector<int> numbers = numbers_of(version);
-  if (numbers.empty() || numbers < numbers_of(first) || numbers > numbers_of(last))
+  const std::vector<int> numbers = version_numbers(version);
+  if (numbers.empty() || numbers < version_numbers(first) || numbers > version_numbers(last))
     said->fail(fmt::format("no version whose defaults are known; got \"{}\"", version),
                fmt::format("one from {} to {}, or none: {}", first, last, usual));
   return version;
@@ -53,6 +39,19 @@ std::vector<std::string> texts_of(Map& map, const std::string& key) {
 
 }  // namespace
 
+std::vector<int> version_numbers(const std::string& version) {
+  std::vector<int> numbers;
+  const char* at = version.data();
+  const char* const end = at + version.size();
+  while (at < end) {
+    int number = 0;
+    const auto [next, error] = std::from_chars(at, end, number);
+    if (error == std::errc{}) numbers.push_back(number);
+    at = error == std::errc{} ? next : at + 1;
+  }
+  return numbers;
+}
+
 const std::vector<std::string>& framework_names() {
   static const std::vector<std::string> names = {"torch", "torchtitan", "megatron", "deepspeed"};
   return names;
@@ -66,7 +65,7 @@ void Framework::read_habits(Map& habits) {
       Map later = since->as_map();
       for (const std::string& version : later.keys()) {
         const std::string value = later.require(version).as_string();
-        if (numbers_of(version) <= numbers_of(choice_.version)) habit.value = value;
+        if (version_numbers(version) <= version_numbers(choice_.version)) habit.value = value;
       }
       later.finish();
     }
@@ -87,7 +86,7 @@ void Framework::read_lacks(const Value& list) {
               .source = one.require("source").as_string()};
     const std::optional<Value> until = one.optional("until");
     one.finish();
-    if (until && numbers_of(choice_.version) >= numbers_of(until->as_string())) continue;
+    if (until && version_numbers(choice_.version) >= version_numbers(until->as_string())) continue;
     lacks_.push_back(std::move(lack));
   }
 }
