@@ -28,6 +28,7 @@ void export_it(const ExportCommand& command) {
   const ExportedConfig made = export_config(scenario, *document, command.format);
   for (const std::string& one : made.unsaid)
     tell(fmt::format("note: {} has no word for {}\n", command.format, one));
+  for (const std::string& one : made.notes) tell(fmt::format("note: {}\n", one));
   write_answer({.table = [&](int, bool) { return made.text; }, .json = {}}, command.answer);
 }
 

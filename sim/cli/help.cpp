@@ -42,7 +42,13 @@ constexpr std::array kTopics = {
         "of 1024). Rates: GBps or GB/s, Gbps or Gbit/s. Work: GFLOP; its rate: TFLOPs. Counts of\n"
         "tokens: 15B, 1.5T. A bare number where a unit belongs is an error.\n"}};
 
-/// Finds "word: meaning" in scenarios/glossary.md; empty where no line has that word.
+std::string small(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+/// Finds "word: meaning" in scenarios/glossary.md, whatever letters are large; empty where no line
+/// has that word.
 std::string glossary_line(const std::string& topic) {
   std::istringstream lines(read_whole_file(data_folder() / "scenarios/glossary.md"));
   for (std::string line; std::getline(lines, line);) {
@@ -51,7 +57,7 @@ std::string glossary_line(const std::string& topic) {
     std::istringstream words(line.substr(2, middle - 2));
     for (std::string word; std::getline(words, word, ',');) {
       word.erase(0, word.find_first_not_of(' '));
-      const bool same = word == topic || word.starts_with(topic + " (");
+      const bool same = small(word) == small(topic) || small(word).starts_with(small(topic) + " (");
       if (same)
         return fmt::format("{}: {}\n", word, line.substr(middle + 3, line.size() - middle - 5));
     }
@@ -100,13 +106,15 @@ std::string help_on(const CLI::App& app, const std::string& topic) {
 }  // namespace
 
 void add_help_topic(CLI::App& app) {
-  const auto topic = std::make_shared<std::string>();
+  const auto words = std::make_shared<std::vector<std::string>>();
   CLI::App& help = *app.add_subcommand("help", "Explain a command, a key, or a word");
-  help.add_option("TOPIC", *topic,
+  help.add_option("TOPIC", *words,
                   "A command, a key (model.sequence), a word (MFU), exit-codes,\n"
                   "environment, files, units, loss, diloco or \"batch size\";\nnone: all commands");
-  help.callback(
-      [topic, &app] { write_stdout(topic->empty() ? app.help() : help_on(app, *topic)); });
+  help.callback([words, &app] {
+    const std::string topic = fmt::format("{}", fmt::join(*words, " "));
+    write_stdout(topic.empty() ? app.help() : help_on(app, topic));
+  });
 }
 
 }  // namespace rehearse::inline cli

@@ -6,6 +6,8 @@
 #include "base/printable.hpp"
 #include "cli/options.hpp"
 #include "config/files_read.hpp"
+#include "config/foreign_file.hpp"
+#include "foreign/config_file.hpp"
 #include "foreign/import_config.hpp"
 
 namespace rehearse::inline cli {
@@ -42,14 +44,20 @@ void add_import_config(CLI::App& import_app) {
   add(app, "--on", asked.on, "Its machines: 4xaws_p5; aws_p5 where the file\nsays how many GPUs",
       "NxCLUSTER");
   add(app, "--model", asked.model,
-      "Where the file does not say: a built-in network,\nor a config.json", "MODEL");
+      "In the place of what the file says or lacks: a built-in\nnetwork, or a config.json", "MODEL");
   add(app, "--sequence", asked.sequence, "Likewise: tokens of a sample", "TOKENS");
   add(app, "--batch", asked.batch, "Likewise: samples of a micro-batch", "N");
+  add(app, "--precision", asked.precision,
+      "Likewise: bf16 and fp16 as that framework mixes them,\nelse a value of model.precision",
+      "NAME");
+  add(app, "--accumulation", asked.accumulation, "Likewise: micro-batches of a step", "N");
+  add(app, "--config", command->options.function,
+      "Which of a Python file's configurations (torchtitan)", "NAME");
   app.add_flag("--allow", command->options.allow,
                "Leave out what changes the answer and cannot be said");
   add_choice(app, "--format", command->answer.format, "table or json", {"table", "json"}, "FORMAT");
   add_output(app, command->answer, "Write the scenario to this file");
-  app.add_flag("--quiet", command->answer.quiet, "The scenario alone, without the four lists");
+  app.add_flag("--quiet", command->answer.quiet, "The scenario alone, without the five lists");
   app.callback([command] { import_it(*command); });
 }
 
@@ -59,9 +67,11 @@ std::filesystem::path scenario_of(const std::filesystem::path& file, const Typed
     for (const char* name : names)
       if (app.count(name) > 0) throw CLI::ExcludesError("SCENARIO", name);
   };
-  excluded({"--strategy", "--tokens", "--precision"});
+  excluded({"--strategy", "--tokens"});
   if (!is_foreign_config(file)) {
-    excluded({"--model"});
+    // What a file is comes before which options it takes.
+    refuse_foreign_file(read_input(file, kMaxTextBytes), file.string());
+    excluded({"--model", "--precision"});
     if (question.on.empty()) return file;
     throw CLI::RequiresError("--on", "--model");
   }
@@ -69,7 +79,9 @@ std::filesystem::path scenario_of(const std::filesystem::path& file, const Typed
   options.asked = {.on = question.on,
                    .model = question.model,
                    .sequence = question.sequence,
-                   .batch = app.count("--batch") > 0 ? question.batch : ""};
+                   .batch = app.count("--batch") > 0 ? question.batch : "",
+                   .precision = app.count("--precision") > 0 ? question.precision : "",
+                   .accumulation = ""};
   const ImportedConfig imported = import_config({file}, options);
   tell(fmt::format("{}\n{}", imported.title, lists_of(imported.told)));
   const std::filesystem::path name = file.string() + " (as a scenario)";

@@ -1,6 +1,7 @@
 // `rehearse import chakra FILE...` and `rehearse import topology FILE`.
 #include <fmt/format.h>
 
+#include "base/error.hpp"
 #include "base/printable.hpp"
 #include "cli/import_config.hpp"
 #include "cli/options.hpp"
@@ -21,22 +22,17 @@ void import_topology(const ImportTopologyCommand& command) {
   const std::string name = command.file.string();
   const NodeTopology node = read_topology(read_whole_file(command.file), name);
   check_outputs({{"--output", command.answer.output}}, {command.file});
-  const std::string text = cluster_text(node, command.gpu, command.file.stem().string());
-  // Read once, so that what is written can be named.
-  const Cluster cluster = read_cluster(Document::parse(text, name)->root());
-  const Gpu& gpu = cluster.groups.front().node.gpu;
-  const bool nvlink = node.nvlinks.value_or(0) > 0 && gpu.nvlink.value() > 0;
+  const std::string gpu = command.gpu.empty() ? gpu_of_pci_device(node.pci_device) : command.gpu;
+  if (gpu.empty())
+    throw InputError(fmt::format("{}: error: the file does not say which GPUs they are{}\n"
+                                 "remedy: add --gpu H100-SXM, or another of `rehearse list gpus`",
+                                 name,
+                                 node.pci_device.empty() ? "" : ", and " + node.pci_device +
+                                                                    " is not known here"));
+  const std::string text = cluster_text(node, gpu, command.file.stem().string());
+  read_cluster(Document::parse(text, name)->root());  // so that what is written can be named
   for (const std::string& one : node.untold) tell(fmt::format("not told: {}\n", one));
-  write_answer({.table =
-                    [&](int, bool) {
-                      return nvlink ? text + fmt::format(
-                                                 "  nvlink: {:.6g}GBps  # {} links, as its "
-                                                 "datasheet adds them up\n",
-                                                 gpu.nvlink.value() / 1e9, *node.nvlinks)
-                                    : text;
-                    },
-                .json = {}},
-               command.answer);
+  write_answer({.table = [&](int, bool) { return text; }, .json = {}}, command.answer);
 }
 
 }  // namespace
@@ -46,9 +42,9 @@ void add_import_chakra(CLI::App& import_app) {
   CLI::App& app = *import_app.add_subcommand("chakra", "What Chakra's execution traces hold");
   app.add_option("FILES", *files, "Traces (.et) of ranks of one run")->required();
   app.callback([files] {
-    std::vector<std::vector<ChakraNode>> ranks;
+    std::vector<ChakraFile> ranks;
     for (const auto& file : *files)
-      ranks.push_back(read_chakra(read_whole_file(file), file.string()));
+      ranks.push_back({file.string(), read_chakra(read_whole_file(file), file.string())});
     write_stdout(chakra_summary(ranks));
   });
 }
@@ -58,7 +54,7 @@ void add_import_topology(CLI::App& import_app) {
   CLI::App& app = *import_app.add_subcommand(
       "topology", "A cluster file from nvidia-smi topo -m, NCCL's or lstopo's XML");
   app.add_option("FILE", command->file, "The file")->required();
-  add(app, "--gpu", command->gpu, "Which GPUs they are (`rehearse list gpus`)", "NAME")->required();
+  add(app, "--gpu", command->gpu, "Which GPUs they are (`rehearse list gpus`), where the\nfile has no device ids", "NAME");
   add_output(app, command->answer, "Write the cluster to this file");
   app.callback([command] { import_topology(*command); });
 }

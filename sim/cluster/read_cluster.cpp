@@ -180,11 +180,20 @@ Cluster read_inline(const Value& value, const std::string& name) {
   return cluster;
 }
 
-/// A shipped cluster by its name, or a file of the user's own, from where the scenario stands.
+Cluster read_use(const Value& value);
+
+/// A shipped cluster by its name, or a file of the user's own, from where the scenario stands. Such
+/// a file may change a shipped one, as `import log --site` writes it.
 Cluster read_used(const Value& use) {
   const std::filesystem::path file = use.as_string();
   if (file.extension() == ".yaml") {
-    return read_inline(Document::load(use.folder() / file)->root(), file.stem());
+    const Value root = Document::load(use.folder() / file)->root();
+    if (!root.is_map() || !root.as_map().has("use")) return read_inline(root, file.stem());
+    const Value base = root.as_map().require("use");
+    if (std::filesystem::path(base.as_string()).extension() == ".yaml")
+      base.fail("a file of machines changes shipped ones, and no other file's",
+                "name one of `rehearse list clusters`");
+    return read_use(root);
   }
   const std::string name = use.as_string();
   if (const auto shipped = shipped_cluster(name)) return read_inline(*shipped, name);

@@ -62,54 +62,19 @@ std::string block(const std::string& key, const Section& section) {
   return text;
 }
 
-[[noreturn]] void fail_missing(const std::string& name, const std::string& what,
-                               const std::string& remedy) {
-  throw InputError(
-      fmt::format("{}: error: the file does not say {}\nremedy: {}", name, what, remedy));
-}
-
-void put_model(const Facts& facts, const Asked& asked, const std::string& name, Section& model) {
+void put_model(const Facts& facts, const Asked& asked, Section& model) {
   if (!asked.model.empty()) {
     const bool is_file =
         asked.model.find('/') != std::string::npos || asked.model.ends_with(".json");
     model.put(is_file ? "hf" : "use", asked.model);
   }
-  for (const auto& [key, fact] : facts) {
-    if (!key.starts_with("model.")) continue;
-    const bool dimension = key.starts_with("model.transformer.") || key == "model.hf" ||
-                           key == "model.use" || key == "model.captured";
-    if (dimension && !asked.model.empty()) continue;
-    model.put(key.substr(6), fact.value);
-  }
-  const bool named = std::ranges::any_of(model.inner, [](const auto& one) {
-    return one.first == "hf" || one.first == "use" || one.first == "transformer";
-  });
-  const char* const remedy = "add --model NAME (`rehearse list models`), or --model config.json";
-  if (!named) fail_missing(name, "which model is trained", remedy);
-  const Section& shape = model.at("transformer");
-  for (const auto& [key, what] : {std::pair("layers", "how many layers the network has"),
-                                  std::pair("hidden_size", "how wide the network is"),
-                                  std::pair("heads", "how many heads the network has"),
-                                  std::pair("vocab_size", "how many words the vocabulary has")}) {
-    const bool said =
-        std::ranges::any_of(shape.inner, [key = key](const auto& one) { return one.first == key; });
-    if (!shape.inner.empty() && !said) fail_missing(name, what, remedy);
-  }
-  std::erase_if(model.inner, [](const auto& one) {
-    return one.first == "transformer" && one.second.inner.empty();
-  });
-  if (!asked.sequence.empty()) model.put("sequence", asked.sequence);
-  if (!asked.batch.empty()) model.put("batch_per_gpu", asked.batch);
-  if (asked.batch.empty() && !has(facts, "micro_batch"))
-    fail_missing(name, "how many samples a GPU takes at a time", "add --batch N");
-  if (asked.batch.empty()) model.put("batch_per_gpu", value_of(facts, "micro_batch"));
+  for (const auto& [key, fact] : facts)
+    if (key.starts_with("model.")) model.put(key.substr(6), fact.value);
+  model.put("batch_per_gpu", value_of(facts, "micro_batch"));
 }
 
 /// Nodes of the kind that `--on` names, for as many GPUs as the file has.
 void put_cluster(const Facts& facts, const Asked& asked, const std::string& name, Section& root) {
-  if (asked.on.empty())
-    fail_missing(name, "which machines train",
-                 "add --on 4xaws_p5, nodes of a kind that `rehearse list clusters` has");
   const Cluster named = typed_cluster(asked.on, "--on");
   const auto known = static_cast<std::int64_t>(named.gpu_count());
   const std::int64_t gpus = count_of(facts, "gpus");
@@ -144,9 +109,10 @@ bool in_parts_of(const Facts& facts) {
   return false;
 }
 
-/// A degree of 1 is as none.
+/// A degree of 1 is as none, but where the default is another: Megatron-LM's experts are shared by
+/// the tensor ranks.
 bool says_nothing(const std::string& key, const std::string& value) {
-  return value == "1" && (key.ends_with("_parallel") || key == "strategy.context_parallel.degree" ||
+  return value == "1" && !key.ends_with("expert_tensor_parallel") && (key.ends_with("_parallel") || key == "strategy.context_parallel.degree" ||
                           key == "strategy.pipeline.virtual_stages");
 }
 
@@ -181,13 +147,75 @@ void put_strategy(const Facts& facts, Section& root) {
 
 }  // namespace
 
+const std::string& Asked::option(const std::string& name) const {
+  static const std::string kNone;
+  return name == "on"             ? on
+         : name == "model"        ? model
+         : name == "sequence"     ? sequence
+         : name == "batch"        ? batch
+         : name == "precision"    ? precision
+         : name == "accumulation" ? accumulation
+                                  : kNone;
+}
+
+void answer(const Asked& asked, Facts& facts) {
+  const auto drop = [&](std::initializer_list<const char*> names) {
+    for (const char* name : names) facts.erase(name);
+  };
+  if (!asked.model.empty())
+    std::erase_if(facts, [](const auto& fact) {
+      return fact.first.starts_with("model.transformer.") || fact.first == "model.hf" ||
+             fact.first == "model.use" || fact.first == "model.captured";
+    });
+  if (!asked.sequence.empty()) {
+    say(facts, "model.sequence", asked.sequence);
+    drop({"longest"});
+  }
+  if (!asked.batch.empty()) {
+    say(facts, "micro_batch", asked.batch);
+    drop({"micro_tokens"});
+  }
+  // bf16 and fp16 are the framework's own mixed precision, whatever it keeps beside it.
+  const bool mixed = asked.precision == "bf16" || asked.precision == "fp16";
+  if (!asked.precision.empty()) {
+    drop({"amp", "dtype", "tf32", "model.precision"});
+    say(facts, mixed ? "amp" : "model.precision", asked.precision);
+  }
+  if (!asked.accumulation.empty()) {
+    say(facts, "accumulation", asked.accumulation);
+    drop({"global_batch"});
+  }
+}
+
+std::vector<Missing> missing_of(const Facts& facts, const Asked& asked) {
+  std::vector<Missing> missing;
+  const std::string dims = "model.transformer.";
+  const bool named = has(facts, "model.hf") || has(facts, "model.use") || !asked.model.empty();
+  const bool shaped = has(facts, dims + "layers") || has(facts, dims + "hidden_size") ||
+                      has(facts, dims + "heads") || has(facts, dims + "hybrid_override_pattern");
+  const char* const remedy = "--model NAME (`rehearse list models`), or --model config.json";
+  if (!named && !shaped) missing.push_back({"which model is trained", remedy});
+  for (const auto& [key, what] : {std::pair("layers", "how many layers the network has"),
+                                  std::pair("hidden_size", "how wide the network is"),
+                                  std::pair("heads", "how many heads the network has"),
+                                  std::pair("vocab_size", "how many words the vocabulary has")})
+    if (!named && shaped && !has(facts, dims + key)) missing.push_back({what, remedy});
+  if (!has(facts, "micro_batch") && !has(facts, "micro_tokens"))
+    missing.push_back({"how many samples a GPU takes at a time", "--batch N"});
+  if (asked.on.empty())
+    missing.push_back({"which machines train",
+                       "--on 4xaws_p5, nodes of a kind that `rehearse list clusters` has"});
+  return missing;
+}
+
 std::string assemble(Facts facts, const std::string& framework, const Asked& asked,
                      const std::string& name) {
   if (value_of(facts, "sync") == "zero" && value_of(facts, "sync.stage") == "0" &&
       !facts.at("sync.stage").place.source)
     throw InputError(fmt::format(
         "{}: error: DeepSpeed without ZeRO is not here, and the file has no zero_optimization\n"
-        "remedy: stage 1 takes the same time but for the optimizer's step",
+        "remedy: add \"zero_optimization\": {{\"stage\": 1}} to a copy: that takes the same time but for "
+        "the optimizer's step",
         name));
   derive(facts, framework);
   leave_alone(asked, facts);
@@ -198,7 +226,7 @@ std::string assemble(Facts facts, const std::string& framework, const Asked& ask
     root.put("framework", framework);
   else
     root.put("framework." + framework, version);
-  put_model(facts, asked, name, root.at("model"));
+  put_model(facts, asked, root.at("model"));
   put_cluster(facts, asked, name, root);
   put_strategy(facts, root);
   const std::string optimizer =
@@ -207,9 +235,13 @@ std::string assemble(Facts facts, const std::string& framework, const Asked& ask
   for (const auto& [key, fact] : facts) {
     if (key.starts_with("opt.")) root.put(optimizer + key.substr(3), fact.value);
     const bool of_cluster = key.starts_with("cluster.") && !asked.on.starts_with('{');
-    if (key.starts_with("train.") || key.starts_with("run.") || key.starts_with("memory.") ||
-        of_cluster)
+    if (key == "train.samples") {
+      root.put("train.samples_per_epoch", fact.value);
+      root.put("train.epochs", "1");
+    } else if (key.starts_with("train.") || key.starts_with("run.") || key.starts_with("memory.") ||
+               of_cluster) {
       root.put(key, fact.value);
+    }
   }
   std::string text;
   for (const auto& [key, section] : root.inner) text += block(key, section);

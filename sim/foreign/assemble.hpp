@@ -12,7 +12,23 @@ struct Asked {
   std::string model;     ///< a built-in network or a Hugging Face config; empty: the file's
   std::string sequence;  ///< tokens; empty: the file's
   std::string batch;     ///< samples of a micro-batch; empty: the file's
+  std::string precision;     ///< a value of model.precision; empty: the file's
+  std::string accumulation;  ///< micro-batches of a step; empty: the file's
+
+  /// What an option of that name has; empty: it is not there.
+  const std::string& option(const std::string& name) const;
 };
+
+/// A thing that the file does not say, and the option that does.
+struct Missing {
+  std::string what, remedy;
+};
+
+/// Puts what was asked in the place of what the file says.
+void answer(const Asked& asked, Facts& facts);
+
+/// What neither the file nor an option says, all at once.
+std::vector<Missing> missing_of(const Facts& facts, const Asked& asked);
 
 /// What follows from facts together: padded vocabularies, precision, micro-batches, parts of
 /// pipelines. InputError at the place of a fact that cannot be so.
@@ -25,8 +41,8 @@ void fill_split(Facts& facts);
 /// Megatron-LM's layout of a scenario's split "[0, 2, 2, 1]": "E|t*2|t*2|tL".
 std::string layout_of(const std::string& split);
 
-/// The text of a scenario. `name` stands in its description. InputError names what is missing, and
-/// the option that says it.
+/// The text of a scenario, of which nothing is missing. `name` stands in its description. InputError
+/// where machines and GPUs do not agree.
 std::string assemble(Facts facts, const std::string& framework, const Asked& asked,
                      const std::string& name);
 

@@ -72,22 +72,35 @@ std::vector<Knob> knobs_of(const Scenario& scenario, const std::string& cluster)
   return knobs;
 }
 
-/// The factor at which the step takes as long, by bisection: a step gets longer or shorter with a
-/// number, and never both.
-double solved_factor(const Predicted& predicted, const Knob& knob, double step_time, bool longer) {
-  double low = 1 / kMostChange, high = kMostChange;  // in which the time goes one way
-  const auto too_long = [&](double factor) { return predicted(&knob, factor) > step_time; };
-  if (too_long(low) == too_long(high))
-    throw InputError(fmt::format(
-        "rehearse: error: no {} from a quarter to four times the scenario's gives a step of {:.6g} "
-        "s\n"
-        "remedy: look at what the scenario says of the model, the batch and the software",
-        knob.name, step_time));
-  for (int trial = 0; trial < kMostTrials && high / low > 1 + kClose / 4; ++trial) {
-    const double middle = std::sqrt(low * high);
-    (too_long(middle) == longer ? high : low) = middle;
+/// The factor at which the step takes as long: the secant of the logarithms, within a bracket that
+/// bisection closes where it does not help. A step gets longer or shorter with a number, and never
+/// both. `slope` is what the step follows of a change.
+double solved_factor(const Predicted& predicted, const Knob& knob, double step_time, double before,
+                     double slope) {
+  const auto off = [&](double factor) {
+    return std::log(predicted(&knob, std::exp(factor)) / step_time);
+  };
+  const double most = std::log(kMostChange);
+  double low = -most, high = most;
+  double last = 0, last_off = std::log(before / step_time);
+  double next = std::clamp(-last_off / slope, low, high);
+  for (int trial = 0; trial < kMostTrials; ++trial) {
+    const double now = off(next);
+    if (std::abs(now) < kClose / 4) return std::exp(next);
+    if (std::abs(next) >= most && (now > 0) == (last_off > 0)) break;
+    ((now > 0) == (slope > 0) ? high : low) = next;
+    const double rise = next != last ? (now - last_off) / (next - last) : 0;
+    last = next;
+    last_off = now;
+    next = rise != 0 ? next - now / rise : (low + high) / 2;
+    if (next <= low || next >= high) next = std::abs(last) < most ? (low + high) / 2 : last / 2;
+    if (high - low < kClose / 4) return std::exp(next);
   }
-  return std::sqrt(low * high);
+  throw InputError(fmt::format(
+      "rehearse: error: no {} from a quarter to four times the scenario's gives a step of {:.6g} "
+      "s\n"
+      "remedy: look at what the scenario says of the model, the batch and the software",
+      knob.name, step_time));
 }
 
 }  // namespace
@@ -109,7 +122,7 @@ MeasuredRun measured_run(const TrainingLog& log, const Scenario& scenario) {
   run.spread = steady.spread;
   run.warming_up = steady.first;
   const double own = static_cast<double>(make_schedule(scenario).samples_per_iteration);
-  if (run.samples > 0 && own > 0 && std::abs(run.samples - own) > 0.5)
+  if (run.samples > 0 && own > 0 && std::abs(run.samples - own) > std::max(0.5, log.batch_error * own))
     throw InputError(
         fmt::format("{}: error: the log has {:g} samples in a step, and the scenario {:g}\n"
                     "remedy: --set train.global_batch={{sequences: {:g}}}",
@@ -154,7 +167,7 @@ SolvedNumber solve_number(const std::filesystem::path& file,
     throw InputError(
         fmt::format("{}: error: a step depends on none of these: {}", scenario.file, others));
   solved.key = most->key;
-  solved.factor = solved_factor(predicted, *most, step_time, effect > 0);
+  solved.factor = solved_factor(predicted, *most, step_time, solved.before, effect);
   solved.value = most->value(solved.factor);
   solved.after = predicted(most, solved.factor);
   solved.why = fmt::format("of a change of each, the step follows: {}", others);
@@ -171,8 +184,8 @@ std::string site_text(const std::string& cluster, const std::string& key, const 
                       const std::string& source) {
   return fmt::format(
       "# What runs tell of these machines: a scenario names this file as its cluster's `use`.\n"
-      "use: {}\n{}: {}\nsource: {}\n",
-      yaml_quoted(cluster), key, value, yaml_quoted(source));
+      "# {}\nuse: {}\n{}: {}\n",
+      source, yaml_quoted(cluster), key, value);
 }
 
 }  // namespace rehearse::inline foreign

@@ -5,6 +5,7 @@
 
 #include <limits>
 #include <optional>
+#include <unordered_set>
 
 #include "base/error.hpp"
 
@@ -12,7 +13,7 @@ namespace rehearse::inline foreign {
 namespace {
 
 constexpr std::uint32_t kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5;
-constexpr std::size_t kMostNodes = 20'000'000;
+constexpr std::size_t kMostNodes = 4'000'000;
 // Fields of Node, and of AttributeProto by the type of its value.
 constexpr std::uint32_t kId = 1, kName = 2, kType = 3, kControl = 4, kData = 5, kStart = 6,
                         kDuration = 7, kAttribute = 10;
@@ -222,12 +223,16 @@ std::vector<ChakraNode> read_chakra(std::string_view bytes, const std::string& n
   if (file.at_end()) file.fail("the file is empty");
   file.take(file.varint());  // GlobalMetadata
   std::vector<ChakraNode> nodes;
+  std::unordered_set<std::uint64_t> ids;
   while (!file.at_end()) {
     if (nodes.size() >= kMostNodes) file.fail(fmt::format("more than {} nodes", kMostNodes));
     const std::uint64_t length = file.varint();
     const std::size_t begin = file.place();
     const std::string_view message = file.take(length);
     nodes.push_back(read_node(Decoder(message, begin, name), begin, name));
+    if (!ids.insert(nodes.back().id).second)
+      throw InputError(fmt::format("{}: error: byte {}: two nodes have the id {}", name, begin,
+                                   nodes.back().id));
   }
   return nodes;
 }

@@ -39,7 +39,7 @@ struct ChakraNode {
 std::string to_chakra(const std::vector<ChakraNode>& nodes);
 
 /// Reads such a file; what it has besides is passed over. InputError with the byte of what is
-/// damaged; `name` stands for the file.
+/// damaged, and of a second node with one id; `name` stands for the file.
 std::vector<ChakraNode> read_chakra(std::string_view bytes, const std::string& name);
 
 }  // namespace rehearse::inline foreign

@@ -60,21 +60,38 @@ void add_deps(const std::vector<std::vector<std::uint64_t>>& stands_for, std::si
   to.insert(stands_for[op].begin(), stands_for[op].end());
 }
 
-/// Seconds of the longest chain.
-double longest(const std::vector<ChakraNode>& nodes, const std::string& rank) {
-  std::unordered_map<std::uint64_t, double> ends;
-  double most = 0;
-  for (const ChakraNode& node : nodes) {
-    double begin = 0;
-    for (const auto* list : {&node.control, &node.data})
-      for (const std::uint64_t id : *list) {
-        const auto before = ends.find(id);
-        if (before != ends.end()) begin = std::max(begin, before->second);
-      }
-    if (!ends.emplace(node.id, begin + 1e-6 * static_cast<double>(node.duration_micros)).second)
-      throw InputError(fmt::format("{}: error: two nodes have the id {}", rank, node.id));
-    most = std::max(most, ends[node.id]);
+/// Seconds of the longest chain, in whatever order the nodes stand. InputError where nodes wait for
+/// each other; what waits for a node that is not there waits for nothing.
+double longest(const std::vector<ChakraNode>& nodes, const std::string& file) {
+  std::unordered_map<std::uint64_t, std::size_t> places;
+  for (std::size_t i = 0; i < nodes.size(); ++i) places.emplace(nodes[i].id, i);
+  std::vector<std::vector<std::size_t>> behind(nodes.size());
+  std::vector<std::size_t> open(nodes.size()), ready;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    for (const auto* list : {&nodes[i].control, &nodes[i].data})
+      for (const std::uint64_t id : *list)
+        if (const auto before = places.find(id); before != places.end()) {
+          behind[before->second].push_back(i);
+          ++open[i];
+        }
+    if (open[i] == 0) ready.push_back(i);
   }
+  std::vector<double> begins(nodes.size());
+  double most = 0;
+  std::size_t done = 0;
+  for (; !ready.empty(); ++done) {
+    const std::size_t at = ready.back();
+    ready.pop_back();
+    const double end = begins[at] + 1e-6 * static_cast<double>(nodes[at].duration_micros);
+    most = std::max(most, end);
+    for (const std::size_t next : behind[at]) {
+      begins[next] = std::max(begins[next], end);
+      if (--open[next] == 0) ready.push_back(next);
+    }
+  }
+  if (done < nodes.size())
+    throw InputError(fmt::format("{}: error: {} of {} nodes wait for each other in a circle", file,
+                                 nodes.size() - done, nodes.size()));
   return most;
 }
 
@@ -150,16 +167,16 @@ std::string chakra_groups(const Schedule& schedule) {
   return json_text(groups, 1) + "\n";
 }
 
-std::string chakra_summary(const std::vector<std::vector<ChakraNode>>& ranks) {
+std::string chakra_summary(const std::vector<ChakraFile>& files) {
   std::string text;
-  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+  for (const ChakraFile& file : files) {
     double compute = 0, host = 0;
     struct Kind {
       std::int64_t count = 0, bytes = 0;
       double seconds = 0;
     };
     std::map<std::string, Kind> kinds;
-    for (const ChakraNode& node : ranks[rank]) {
+    for (const ChakraNode& node : file.nodes) {
       const double seconds = 1e-6 * static_cast<double>(node.duration_micros);
       if (node.type == ChakraType::compute) (node.on_host ? host : compute) += seconds;
       if (node.type == ChakraType::compute) continue;
@@ -172,8 +189,8 @@ std::string chakra_summary(const std::vector<std::vector<ChakraNode>>& ranks) {
       kind.seconds += seconds;
     }
     text += fmt::format(
-        "file {}: {} nodes, compute {:.6g} s, host {:.6g} s, longest chain {:.6g} s\n", rank,
-        ranks[rank].size(), compute, host, longest(ranks[rank], fmt::format("file {}", rank)));
+        "{}: {} nodes, compute {:.6g} s, host {:.6g} s, longest chain {:.6g} s\n", file.name,
+        file.nodes.size(), compute, host, longest(file.nodes, file.name));
     for (const auto& [name, kind] : kinds)
       text += fmt::format("  {}: {}, {:.6g} MB, {:.6g} s\n", name, kind.count,
                           1e-6 * static_cast<double>(kind.bytes), kind.seconds);

@@ -17,8 +17,14 @@ std::vector<ChakraNode> chakra_nodes(const Schedule& schedule, std::size_t rank)
 /// The groups that pg_name names, as ASTRA-sim's file of communicators has them (JSON).
 std::string chakra_groups(const Schedule& schedule);
 
+/// The trace of one rank, and its file.
+struct ChakraFile {
+  std::string name;
+  std::vector<ChakraNode> nodes;
+};
+
 /// What traces of the ranks of one run hold, as lines: compute, collectives, messages, and the
-/// longest chain of dependencies.
-std::string chakra_summary(const std::vector<std::vector<ChakraNode>>& ranks);
+/// longest chain of dependencies. InputError where nodes wait for each other in a circle.
+std::string chakra_summary(const std::vector<ChakraFile>& files);
 
 }  // namespace rehearse::inline foreign

@@ -157,6 +157,16 @@ void fill_pipeline(Facts& facts) {
   });
 }
 
+/// Ranks that share an expert go where they are the framework's own, and where nobody has experts.
+void fill_expert_ranks(Facts& facts, const std::string& framework) {
+  const std::string key = "strategy.expert_tensor_parallel";
+  const std::int64_t tensor = std::max<std::int64_t>(1, count_of(facts, "strategy.tensor_parallel"));
+  const bool apart = framework == "torchtitan" || framework == "deepspeed";
+  const std::int64_t usual = apart ? 1 : tensor;
+  const bool dense = has(facts, kDims + "layers") && !has(facts, kDims + "experts.count");
+  if (dense || count_of(facts, key) == usual) facts.erase(key);
+}
+
 /// Whose of the two a key of FSDP is.
 void fill_sharding(Facts& facts) {
   const std::string sync = value_of(facts, "sync");
@@ -165,7 +175,7 @@ void fill_sharding(Facts& facts) {
             "name DeepSpeed's own file, too: rehearse import config THIS THAT.json");
   if (sync == "zero" && value_of(facts, "sync.stage") == "0")
     fail_of(facts, "sync.stage", "DeepSpeed without ZeRO is not here",
-            "stage 1 takes the same time but for the optimizer's step");
+            "change it to 1 in a copy: that takes the same time but for the optimizer's step");
   // Replicas of shards: HSDP.
   const std::int64_t replicas = count_of(facts, "replicas");
   const std::int64_t shards = count_of(facts, "shards");
@@ -197,13 +207,61 @@ void drop_strange_options(Facts& facts) {
           "reshard_after_forward", "backward_prefetch", "forward_prefetch"});
 }
 
+/// The last parts of modules' names, as PEFT takes them: of `self_attn.q_proj` and of a pattern
+/// `layers.[\d]+.(mlp|self_attn).(up|q)_proj` alike.
+std::string plain_targets(const std::string& said) {
+  std::string list = said;
+  std::erase_if(list, [](char c) { return c == '[' || c == ']' || c == '"' || c == '\''; });
+  std::vector<std::string> names;
+  for (std::size_t at = 0; at <= list.size();) {
+    std::size_t end = list.find_first_of(", ", at);
+    end = std::min(end, list.size());
+    const std::string one = list.substr(at, end - at);
+    at = end + 1;
+    if (one.empty()) continue;
+    const std::size_t open = one.rfind('('), close = one.rfind(')');
+    if (open == std::string::npos || close == std::string::npos || close < open) {
+      names.push_back(one.substr(one.rfind('.') + 1));
+      continue;
+    }
+    const std::string parts = one.substr(open + 1, close - open - 1), rest = one.substr(close + 1);
+    for (std::size_t from = 0; from <= parts.size();) {
+      const std::size_t bar = std::min(parts.find('|', from), parts.size());
+      names.push_back(parts.substr(from, bar - from) + rest);
+      from = bar + 1;
+    }
+  }
+  std::string made;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (std::ranges::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(i), names[i]) ==
+        names.begin() + static_cast<std::ptrdiff_t>(i))
+      made += (made.empty() ? "" : ", ") + names[i];
+  return "[" + made + "]";
+}
+
 /// Names and lists that files write in a form of their own.
 void fill_model(Facts& facts) {
-  if (has(facts, "model.hf") || has(facts, "model.use"))
+  if (has(facts, "model.hf") || has(facts, "model.use")) {
+    // A file that names a network and says a dimension changes that one.
+    for (const char* name : {"layers", "hidden_size", "heads", "kv_heads", "intermediate_size", "vocab_size"})
+      if (const auto found = facts.find(kDims + name);
+          found != facts.end() && !found->second.key.empty())
+        facts[std::string("model.") + name] = found->second;
     std::erase_if(facts, [](const auto& fact) { return fact.first.starts_with(kDims); });
-  const std::string targets = value_of(facts, "model.lora.targets");
-  if (targets.find(',') != std::string::npos && !targets.starts_with('['))
-    say(facts, "model.lora.targets", "[" + targets + "]");
+  }
+  // litgpt has a flag for each kind of layer.
+  std::string adapted;
+  for (const auto& [part, layers] : {std::pair("query", "q"), std::pair("key", "k"), std::pair("value", "v"),
+                                     std::pair("projection", "o"), std::pair("mlp", "gate, up, down"),
+                                     std::pair("head", "lm_head")})
+    if (facts.erase(std::string("lora.") + part) > 0)
+      adapted += (adapted.empty() ? "" : ", ") + std::string(layers);
+  if (!adapted.empty()) say(facts, "model.lora.targets", "[" + adapted + "]");
+  // ms-swift has adapters unless it is told of none.
+  if (value_of(facts, "adapter") == "none")
+    std::erase_if(facts, [](const auto& fact) { return fact.first.starts_with("model.lora."); });
+  if (has(facts, "model.lora.targets"))
+    say(facts, "model.lora.targets", plain_targets(value_of(facts, "model.lora.targets")));
   const std::string modules = value_of(facts, "model.activation_checkpointing.modules");
   if (!modules.empty() && !modules.starts_with('['))
     say(facts, "model.activation_checkpointing.modules", "[" + modules + "]");
@@ -228,6 +286,13 @@ void fill_layer_counts(Facts& facts) {
 
 /// GPUs that degrees alone tell.
 void fill_gpus(Facts& facts) {
+  if (const std::int64_t replicas = count_of(facts, "replicas_of_degrees"); replicas > 0) {
+    std::int64_t gpus = replicas;
+    for (const char* degree : {"tensor_parallel", "pipeline_parallel", "context_parallel.degree"})
+      gpus *= std::max<std::int64_t>(1, count_of(facts, std::string("strategy.") + degree));
+    say(facts, "gpus", std::to_string(gpus));
+    facts.erase("replicas_of_degrees");
+  }
   if (!has(facts, "gpus") && has(facts, "gpus_per_node")) {
     const std::int64_t nodes = std::max<std::int64_t>(1, count_of(facts, "nodes"));
     say(facts, "gpus", std::to_string(nodes * count_of(facts, "gpus_per_node")));
@@ -254,6 +319,7 @@ void derive(Facts& facts, const std::string& framework) {
   drop_strange_options(facts);
   fill_split(facts);
   fill_pipeline(facts);
+  fill_expert_ranks(facts, framework);
   fill_gpus(facts);
 }
 

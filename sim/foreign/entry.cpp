@@ -15,8 +15,6 @@
 namespace rehearse::inline foreign {
 namespace {
 
-/// Settings of one file. A configuration that people write has some hundreds.
-constexpr std::size_t kMostEntries = 20'000;
 constexpr std::size_t kMostText = 10'000;
 constexpr double kWhole = 9007199254740992.0;  // 2^53
 
@@ -92,9 +90,13 @@ void interpolate(std::vector<Entry>& entries) {
       const std::size_t begin = entry.said.find("${");
       const std::size_t end = entry.said.find('}', begin);
       if (begin == std::string::npos || end == std::string::npos) break;
-      const auto found = said.find(entry.said.substr(begin + 2, end - begin - 2));
-      if (found == said.end() || entry.said.size() > kMostText) break;
-      entry.said.replace(begin, end - begin + 1, found->second);
+      // Of `${NAME:VALUE}`, the environment's NAME is not known: VALUE is its default.
+      const std::string name = entry.said.substr(begin + 2, end - begin - 2);
+      const std::size_t colon = name.find(':');
+      const auto found = said.find(name);
+      if ((found == said.end() && colon == std::string::npos) || entry.said.size() > kMostText) break;
+      entry.said.replace(begin, end - begin + 1,
+                         found == said.end() ? name.substr(colon + 1) : found->second);
       entry.value = canonical(entry.said);
     }
 }

@@ -19,6 +19,9 @@ struct Entry {
   std::string unless;
 };
 
+/// Settings of one file. A configuration that people write has some hundreds.
+constexpr std::size_t kMostEntries = 20'000;
+
 /// One spelling of a scalar: true, false and null for all that YAML 1.1, Python and JSON call so;
 /// whole numbers without an exponent ("5e8" is 500000000); other words as they are.
 std::string canonical(std::string_view text);
@@ -32,5 +35,9 @@ std::vector<Entry> entries_of(const DocumentNode& root);
 std::vector<Entry> yaml_entries(const std::string& text, const std::string& name);
 std::vector<Entry> toml_entries(const std::string& text, const std::string& name);
 std::vector<Entry> shell_entries(const std::string& text, const std::string& name);
+/// Of torchtitan's Python registry, the configuration that `function` returns; empty: of the only
+/// one. InputError names them where there are several.
+std::vector<Entry> python_entries(const std::string& text, const std::string& name,
+                                  const std::string& function);
 
 }  // namespace rehearse::inline foreign

@@ -10,12 +10,11 @@
 #include "base/number.hpp"
 #include "base/quoting.hpp"
 #include "config/json_text.hpp"
+#include "foreign/export_checks.hpp"
 #include "foreign/export_facts.hpp"
 
 namespace rehearse::inline foreign {
 namespace {
-
-using SettingList = std::vector<std::pair<std::string, std::string>>;
 
 std::string in_quotes(const std::string& value) { return json_text(nlohmann::json(value)); }
 
@@ -57,7 +56,8 @@ class Writer {
   bool is_default(const std::string& name, const std::string& value) const {
     for (const auto& [fact, as] : format_.defaults)
       if (fact == name) return as == value;
-    return value == "1" && name.ends_with("_parallel");
+    // Megatron-LM's experts are shared by the tensor ranks where nobody says how many.
+    return value == "1" && name.ends_with("_parallel") && !name.ends_with("expert_tensor_parallel");
   }
 
   void write(const std::string& key, const std::string& value) {
@@ -75,21 +75,10 @@ class Writer {
     write(keys.substr(0, keys.find('|')), value);
   }
 
-  bool holds(const Rule::Pairs& when) const {
-    return std::ranges::all_of(when, [&](const auto& one) {
-      const auto found = written_.find(one.first);
-      const bool there = found != written_.end();
-      if (one.second == "absent") return !there;
-      if (one.second == "present") return there;
-      if (one.second.starts_with('!')) return !there || found->second != one.second.substr(1);
-      return there && found->second == one.second;
-    });
-  }
-
   bool take(const Rule& rule) {
-    const bool writes = !rule.reads_only && !rule.none && !rule.key.ends_with('*') &&
+    const bool writes = !rule.reads_only && !rule.none && rule.contains.empty() && !rule.key.ends_with('*') &&
                         !rule.key.starts_with("sbatch.");
-    if (!writes || written_.contains(rule.key) || !holds(rule.when)) return false;
+    if (!writes || written_.contains(rule.key) || !holds(rule.when, written_)) return false;
     const auto is = [&](const auto& one) { return value_of(facts_, one.first) == one.second; };
     if (!std::ranges::all_of(rule.set, is)) return false;
     std::string value = rule.is.empty() ? "" : rule.is.front();
@@ -147,13 +136,11 @@ std::string words_of(std::string list) {
   return list;
 }
 
-std::string as_script(const SettingList& settings, const Scenario& scenario) {
-  std::string launcher, options;
-  bool in_parts = false, hybrid = false;
-  for (const auto& [key, value] : settings) {
+std::string as_script(const CheckedSettings& made, const Scenario& scenario, bool names_version) {
+  std::string launcher, options, environment;
+  bool hybrid = false;
+  for (const auto& [key, value] : made.settings) {
     const bool of_launcher = key.starts_with("launcher.");
-    const bool is_degree = key == "tensor_model_parallel_size" || key == "context_parallel_size";
-    in_parts = in_parts || (is_degree && value != "1");
     hybrid = hybrid || key == "hybrid_layer_pattern";
     std::string name = of_launcher ? key.substr(9) : key;
     if (!of_launcher) std::ranges::replace(name, '_', '-');
@@ -167,10 +154,12 @@ std::string as_script(const SettingList& settings, const Scenario& scenario) {
     else if (value != "false")
       options += fmt::format(" \\\n  {}", word);
   }
-  // Megatron-LM refuses tensor and context parallelism without that variable (arguments.py).
-  return fmt::format("#!/bin/bash\n# {}\n{}torchrun{} {}{}\n",
+  for (const auto& [name, value] : made.environment)
+    environment += fmt::format("export {}={}\n", name, value);
+  return fmt::format("#!/bin/bash\n# {}\n# {} {}{}\n{}torchrun{} {}{}\n",
                      scenario.description.empty() ? scenario.file : scenario.description,
-                     in_parts ? "export CUDA_DEVICE_MAX_CONNECTIONS=1\n" : "", launcher,
+                     scenario.framework.title, scenario.framework.version,
+                     names_version ? "" : " and later", environment, launcher,
                      hybrid ? "pretrain_hybrid.py" : "pretrain_gpt.py", options);
 }
 
@@ -235,6 +224,41 @@ void check_flavour(const SettingList& settings, const Scenario& scenario, const 
                   scenario.file, known));
 }
 
+/// What a reader of the file gets that the scenario does not have.
+std::vector<std::string> notes_of(const Facts& facts, const Format& format,
+                                  const SettingList& settings,
+                                  const std::set<std::string>& said) {
+  std::vector<std::string> notes;
+  const bool mixes = format.name == "accelerate" && has(facts, "amp") &&
+                     value_of(facts, "sync").starts_with("fsdp");
+  if (mixes && !said.contains("strategy." + value_of(facts, "sync") + ".param_dtype"))
+    notes.push_back(fmt::format("strategy.{}.param_dtype: accelerate computes with parameters in {}, "
+                                "and gathers these; --set strategy.{}.param_dtype={} predicts it",
+                                value_of(facts, "sync"), value_of(facts, "amp"),
+                                value_of(facts, "sync"), value_of(facts, "amp")));
+  if (format.name != "megatron") return notes;
+  const std::map<std::string, std::string> all(settings.begin(), settings.end());
+  const auto at = [&](const char* key) {
+    const auto found = all.find(key);
+    return found == all.end() ? std::string() : found->second;
+  };
+  if (!has(facts, "train.steps") && !has(facts, "train.samples"))
+    notes.push_back(fmt::format(
+        "the scenario does not say how long it trains: --train-iters {} stands there",
+        at("train_iters")));
+  else if (has(facts, "train.tokens") || has(facts, "train.epochs"))
+    notes.push_back(fmt::format("--train-samples {}: whole samples of {} tokens",
+                                at("train_samples"), at("seq_length")));
+  const std::int64_t words = count_of(facts, "model.transformer.vocab_size");
+  const std::int64_t ranks = std::max<std::int64_t>(1, count_of(facts, "strategy.tensor_parallel"));
+  if (words % ranks != 0)
+    notes.push_back(fmt::format(
+        "model.transformer.vocab_size: Megatron-LM makes {} of {}, so that {} tensor ranks have "
+        "equal parts",
+        (words + ranks - 1) / ranks * ranks, words, ranks));
+  return notes;
+}
+
 }  // namespace
 
 const std::vector<std::string>& exported_formats() {
@@ -247,18 +271,30 @@ ExportedConfig export_config(const Scenario& scenario, const Document& document,
                              const std::string& name) {
   const Format& format = format_of(name);
   check_framework(scenario, format);
-  Writer writer(facts_of(scenario, document, name), format);
-  const SettingList settings = writer.settings();
+  const Facts facts = facts_of(scenario, document, name);
+  Writer writer(facts, format);
+  SettingList settings = writer.settings();
   if (name == "torchtitan") check_flavour(settings, scenario, format);
   ExportedConfig made;
   made.unsaid = writer.unsaid();
   // A script of the user's has the model and calls these two.
   if (name == "deepspeed" || name == "accelerate")
     std::erase_if(made.unsaid, [](const std::string& one) { return one.starts_with("model."); });
-  made.text = name == "megatron"     ? as_script(settings, scenario)
-              : name == "torchtitan" ? as_toml(settings)
-              : name == "deepspeed"  ? json_text(as_tree(settings), 2) + "\n"
-                                     : as_yaml(as_tree(settings), "");
+  const std::set<std::string> said = said_in(document);
+  const bool names_version = said.contains("framework." + scenario.framework.name);
+  if (names_version)
+    made.notes.push_back(fmt::format("no file of {} names its version, {}: a later import takes {}",
+                                     scenario.framework.title, scenario.framework.version,
+                                     "the usual one"));
+  CheckedSettings checked = keep_to_checks(std::move(settings), format, scenario.framework,
+                                           names_version, said, scenario.file);
+  made.notes.insert(made.notes.end(), checked.notes.begin(), checked.notes.end());
+  for (const std::string& note : notes_of(facts, format, checked.settings, said))
+    made.notes.push_back(note);
+  made.text = name == "megatron"     ? as_script(checked, scenario, names_version)
+              : name == "torchtitan" ? as_toml(checked.settings)
+              : name == "deepspeed"  ? json_text(as_tree(checked.settings), 2) + "\n"
+                                     : as_yaml(as_tree(checked.settings), "");
   return made;
 }
 

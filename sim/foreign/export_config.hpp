@@ -12,6 +12,7 @@ namespace rehearse::inline foreign {
 struct ExportedConfig {
   std::string text;                 ///< a file that the framework takes, or a script
   std::vector<std::string> unsaid;  ///< keys of the scenario that the format has no word for
+  std::vector<std::string> notes;   ///< what the text has otherwise than the scenario
 };
 
 /// megatron, torchtitan, deepspeed, accelerate.

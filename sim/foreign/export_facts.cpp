@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "config/document.hpp"
 #include "foreign/assemble.hpp"
@@ -254,6 +255,10 @@ void fill_torchtitan(const Scenario& scenario, Facts& facts) {
     std::erase(start, '_');
     if (plain.starts_with(start)) say(facts, "network", family);
   }
+  // Where nothing else is said, torchtitan compiles the loss beside the blocks.
+  if (facts.contains("model.compile") && !facts.contains("model.loss"))
+    for (const FrameworkSetting& one : scenario.framework.set)
+      if (one.key == "model.loss") say(facts, "model.loss", one.value);
   fill_checkpoints(scenario, facts);
   fill_shards(facts);
   if (value_of(facts, "sync") == "ddp") {
@@ -264,6 +269,30 @@ void fill_torchtitan(const Scenario& scenario, Facts& facts) {
 }
 
 }  // namespace
+
+namespace {
+
+/// The training's length: steps, or the samples that tokens and epochs are.
+void say_length(const Scenario& scenario, const std::string& format, std::int64_t batch,
+                Facts& facts) {
+  const Train& train = scenario.train;
+  if (train.steps || !train.samples_per_epoch || !train.epochs) return;
+  const double samples = std::ceil(static_cast<double>(*train.samples_per_epoch) * *train.epochs);
+  if (format == "megatron") say(facts, "train.samples", fmt::format("{:.0f}", samples));
+  if (format == "torchtitan" && batch > 0)
+    say(facts, "train.steps",
+        fmt::format("{:.0f}", std::ceil(samples / static_cast<double>(batch))));
+}
+
+}  // namespace
+
+std::set<std::string> said_in(const Document& document) {
+  Facts facts;
+  flatten(document.root(), "", facts);
+  std::set<std::string> names;
+  for (const auto& [name, fact] : facts) names.insert(name);
+  return names;
+}
 
 Facts facts_of(const Scenario& scenario, const Document& document, const std::string& format) {
   Facts facts;
@@ -307,6 +336,7 @@ Facts facts_of(const Scenario& scenario, const Document& document, const std::st
        {"model.batch_per_gpu", "sync.gradient_accumulation", "strategy.micro_batches"})
     facts.erase(said);
   if (in_samples) say_count(facts, "model.sequence", scenario.model.tokens_per_sample);
+  say_length(scenario, format, data * micro * steps, facts);
   if (format == "megatron") fill_megatron(scenario, facts);
   if (format == "deepspeed" || format == "accelerate") fill_amp(facts);
   if (format == "accelerate") fill_accelerate(facts);

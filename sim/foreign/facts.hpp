@@ -26,12 +26,14 @@ struct Told {
   std::string key, value;
   std::string what;  ///< "model.sequence", or why it cannot be said
   TextPosition place;
+  std::string option{};  ///< one that answers it, or takes its place: "precision"
 };
 
-/// Every setting of a file stands in one of four lists.
+/// Every setting of a file stands in one of five lists. `left` are those that the file leaves to
+/// another, and lengths and machines that it does not say.
 struct Translation {
   Facts facts;
-  std::vector<Told> mapped, no_effect, unknown, cannot;
+  std::vector<Told> mapped, no_effect, left, unknown, cannot;
 };
 
 /// InputError at the place of a value that its key cannot have.

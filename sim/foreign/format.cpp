@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/data_folder.hpp"
+#include "base/number.hpp"
 #include "config/document.hpp"
 #include "foreign/entry.hpp"
 
@@ -50,20 +51,48 @@ Rule read_rule(const Value& value) {
   Rule rule;
   rule.key = map.require("key").as_string();
   if (const auto is = map.optional("is")) rule.is = words_of(*is);
+  rule.contains = map.string_or("contains", "");
   rule.when = named(map, "when", true);
   rule.to = map.string_or("to", "");
   const std::string kind = map.choice_or("kind", "word", kKinds);
   rule.kind = static_cast<Rule::Kind>(std::ranges::find(kKinds, kind) - kKinds.begin());
   rule.values = pairs_of(map, "values");
+  if (const auto cut = map.optional("cut"))
+    for (const Value& part : cut->as_list()) rule.cut.push_back(part.as_string());
   rule.set = named(map, "set");
   rule.none = map.bool_or("none", false);
   rule.cannot = map.string_or("cannot", "");
   rule.reads_only = map.bool_or("reads_only", false);
   rule.writes_only = map.bool_or("writes_only", false);
+  rule.asks = map.string_or("asks", "");
+  rule.about = map.string_or("about", "");
   map.finish();
-  if (rule.to.empty() && rule.set.empty() && !rule.none && rule.cannot.empty())
+  if (rule.to.empty() && rule.set.empty() && !rule.none && rule.cannot.empty() && rule.asks.empty())
     value.fail("a rule without to, set, none or cannot");
   return rule;
+}
+
+Check read_check(const Value& value) {
+  Map map = value.as_map();
+  Check check;
+  check.when = named(map, "when", true);
+  check.since = map.string_or("since", "");
+  check.until = map.string_or("until", "");
+  check.write = named(map, "write", true);
+  const auto list = [&](const char* key) {
+    const auto one = map.optional(key);
+    return one ? words_of(*one) : std::vector<std::string>{};
+  };
+  check.drop = list("drop");
+  check.left = map.string_or("left", "");
+  check.variable = map.string_or("variable", "");
+  check.value = map.string_or("value", "");
+  check.multiple = list("multiple");
+  check.why = map.string_or("why", "");
+  check.remedy = map.string_or("remedy", "");
+  map.require("source").as_string();
+  map.finish();
+  return check;
 }
 
 /// Keys that say nothing here, and keys that nobody can say, are lists: most of a format's are.
@@ -104,6 +133,8 @@ Format read_format(const std::string& name) {
   format.defaults = named(map, "defaults");
   format.always = named(map, "always");
   const auto base = map.optional("extends");
+  if (const auto checks = map.optional("checks"))
+    for (const Value& one : checks->as_list()) format.checks.push_back(read_check(one));
   for (const Value& group : map.require("groups").as_list()) read_group(group, format);
   map.finish();
   if (!base) return format;
@@ -140,10 +171,39 @@ std::vector<const Rule*> Format::rules_of(const std::string& key) const {
   return found;
 }
 
+bool holds(const Rule::Pairs& when, const std::map<std::string, std::string>& settings) {
+  constexpr std::string_view kAbove = "above ";
+  return std::ranges::all_of(when, [&](const auto& one) {
+    const auto& [key, asked] = one;
+    const auto found = settings.find(key);
+    const bool there = found != settings.end() && found->second != "null";
+    if (asked == "absent") return !there;
+    if (asked == "present") return there;
+    if (asked.starts_with('!')) return !there || found->second != asked.substr(1);
+    if (asked.starts_with(kAbove)) {
+      const auto least = decimal_number(asked.substr(kAbove.size()));
+      const auto number = there ? decimal_number(found->second) : std::nullopt;
+      return least && number && *number > *least;
+    }
+    return there && found->second == asked;
+  });
+}
+
+bool Format::knows(const std::string& key) const {
+  const auto named = [&](std::string_view called) {
+    return std::ranges::any_of(rules, [&](const Rule& rule) { return rule.key == called; });
+  };
+  return named(key) || std::ranges::any_of(strip, [&](const std::string& beginning) {
+           return key.starts_with(beginning) &&
+                  named(std::string_view(key).substr(beginning.size()));
+         });
+}
+
 const std::vector<std::string>& format_names() {
   static const std::vector<std::string> names = {
       "megatron", "nemo",    "torchtitan",    "deepspeed", "accelerate",
-      "trainer",  "axolotl", "llama_factory", "torchtune", "llm_foundry"};
+      "trainer",  "axolotl", "llama_factory", "torchtune", "llm_foundry",
+      "trl", "ms_swift", "megatron_swift", "primus",  "gpt_neox",      "nanotron",  "litgpt"};
   return names;
 }
 

@@ -13,27 +13,26 @@ namespace rehearse::inline foreign {
 struct ImportedConfig {
   std::string scenario;  ///< its text
   std::string title;     ///< "a DeepSpeed configuration"
-  Translation told;      ///< every setting of the files, in four lists
+  Translation told;      ///< every setting of the files, in five lists
 };
 
 struct ImportOptionsOfConfig {
   Asked asked;
   std::string format;  ///< a name of format_names(); empty: by what is in the file
+  std::string function{};  ///< of a Python registry, which has several configurations
   bool allow = false;  ///< settings that change the answer and cannot be said are left out
 };
 
 /// Reads one file, or several that belong together (a training's and that of its DeepSpeed), whose
-/// facts add up. InputError where a file is none of these, where a setting changes the answer and
-/// cannot be said here and is not allowed to, and where something is missing. MissingError where a
-/// file cannot be read.
+/// facts add up. The scenario has been read back and its schedule made. InputError where a file is
+/// none of these or trains otherwise (with rewards), where a setting changes the answer and cannot
+/// be said here and is not allowed to, where something is missing, and where nothing is understood.
+/// MissingError where a file cannot be read.
 ImportedConfig import_config(const std::vector<std::filesystem::path>& files,
                              const ImportOptionsOfConfig& options);
 
-/// The four lists, one line for a setting.
+/// The five lists, one line for a setting.
 std::string lists_of(const Translation& told);
 std::string lists_as_json(const ImportedConfig& imported);
-
-/// Whether a file is a configuration that is read here.
-bool is_foreign_config(const std::filesystem::path& file);
 
 }  // namespace rehearse::inline foreign

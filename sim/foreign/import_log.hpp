@@ -17,6 +17,7 @@ struct TrainingLog {
   std::vector<double> tokens_per_s_per_gpu;
   std::vector<double> tflops_per_gpu;                     ///< as that framework counts them
   std::optional<std::int64_t> global_batch;               ///< samples of a step
+  double batch_error = 0;                                 ///< share that it may be off by
   std::optional<double> allocated_bytes, reserved_bytes;  ///< the highest
 };
 

@@ -181,6 +181,7 @@ class Reader : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Reader> {
         return;
       case Place::run:
         if (key_ == "rank") trace_.rank = static_cast<int>(whole(number));
+        if (key_ == "world_size") trace_.ranks = static_cast<int>(whole(number));
         return;
       case Place::event:
         if (key_ == "ts") event_.begin = number;

@@ -36,7 +36,7 @@ struct KinetoTrace {
   std::string file;
   std::string device;  ///< "NVIDIA H200"; empty: CPU alone
   double device_memory = 0;
-  int rank = 0;
+  int rank = 0, ranks = 1;
   std::vector<std::string> names;
   std::vector<TraceSpan> operators;  ///< cpu_op
   /// Sizes of each operator's tensors, of `names`: "[2, 128] [1024]"; empty: nobody asked.

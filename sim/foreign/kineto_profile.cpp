@@ -129,13 +129,17 @@ StepSums sums_of(const Collectives& collectives, const TracedStep& step, const U
   double covered = step.begin;
   for (std::size_t i = 0; i < step.work.size(); ++i) {
     const TracedWork& work = step.work[i];
-    const double until = i + 1 < step.work.size() ? step.work[i + 1].begin : step.end;
-    const double hidden = exposed.within(work.begin, until);
-    const double time = kMicro * (until - work.begin - hidden);
+    // A kernel of another stream may begin or end behind the next step's first.
+    const double begin = std::min(work.begin, step.end);
+    const double until =
+        std::min(i + 1 < step.work.size() ? step.work[i + 1].begin : step.end, step.end);
+    const double end = std::min(work.end(), step.end);
+    const double hidden = exposed.within(begin, until);
+    const double time = kMicro * std::max(0.0, until - begin - hidden);
     sums.exposed += kMicro * hidden;
-    const double waited = step.innermost.empty() ? 0 : exposed.within(work.begin, work.end());
-    sums.busy += kMicro * std::max(0.0, work.end() - std::max(covered, work.begin) - waited);
-    covered = std::max(covered, work.end());
+    const double waited = step.innermost.empty() ? 0 : exposed.within(begin, end);
+    sums.busy += kMicro * std::max(0.0, end - std::max(covered, begin) - waited);
+    covered = std::max(covered, end);
     const std::size_t unit =
         units.of_place[std::min<std::size_t>(work.place, units.of_place.size() - 1)];
     if (work.phase == TracedPhase::forward) sums.forward[unit] += time;
@@ -198,6 +202,13 @@ DeviceRates rates_of(const std::string& gpu) {
           .memory = found.memory};
 }
 
+/// The commonest forward pass; a step that was cut off has another.
+std::size_t commonest_length(const std::vector<TracedStep>& steps) {
+  std::map<std::size_t, std::size_t> counts;
+  for (const TracedStep& step : steps) ++counts[step.forward.size()];
+  return std::ranges::max_element(counts, {}, [](const auto& one) { return one.second; })->first;
+}
+
 /// The half of the steps around the median: a hiccup of the host is none of a step's costs.
 void keep_middle(std::vector<TracedStep>& steps) {
   std::ranges::sort(steps, {}, [](const TracedStep& step) { return step.end - step.begin; });
@@ -217,12 +228,18 @@ double spread_of(std::vector<double> values) {
 
 TracedProfile profile_of(const std::vector<KinetoTrace>& ranks, const TracedSetting& setting) {
   const KinetoTrace& trace = ranks.front();
-  std::vector<TracedStep> steps = steps_of(trace);
+  TracedSteps traced = steps_of(trace);
+  std::vector<TracedStep>& steps = traced.steps;
   TracedProfile made;
-  // The commonest forward pass; a step that was cut off has another.
-  const std::size_t places = steps.front().forward.size();
-  const Units units = units_of(steps.front());
+  if (!traced.told_by.empty()) made.notes.push_back(traced.told_by);
+  const std::size_t places = commonest_length(steps);
+  const std::size_t all = steps.size();
   std::erase_if(steps, [&](const TracedStep& step) { return step.forward.size() != places; });
+  if (steps.size() < all)
+    made.notes.push_back(fmt::format("{} of {} steps have other operators, and are left out",
+                                     all - steps.size(), all));
+  const Units units = units_of(steps.front());
+  made.ranks = trace.ranks;
   made.steps = steps.size();
   keep_middle(steps);
   made.structure = units.words;
@@ -286,9 +303,17 @@ TracedProfile profile_of(const std::vector<KinetoTrace>& ranks, const TracedSett
                                 spread([](const StepSums& one) { return one.optimizer; }),
                                 point.repetitions});
   profile.points.push_back(point);
+  if (backward.value() == 0)
+    made.notes.emplace_back("the trace has no backward pass: forward passes alone are predicted");
   if (trace.parameters.empty())
     made.notes.emplace_back(
-        "the trace has no shapes, so nothing is known of parameters: record_shapes=True has them");
+        "the trace has no shapes, so nothing is known of parameters: time alone is predicted, and "
+        "no exchange of gradients; record_shapes=True has them");
+  if (made.ranks > 1)
+    made.notes.push_back(fmt::format(
+        "the run had {} ranks, and the scenario has one: --set cluster.nodes={} --set "
+        "cluster.node.nic=RATE plays them; the trace does not tell their links",
+        made.ranks, made.ranks));
   if (trace.allocated_peak == 0)
     made.notes.emplace_back(
         "the trace has no memory, so none is predicted: profile_memory=True has it");

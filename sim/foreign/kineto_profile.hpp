@@ -34,6 +34,7 @@ struct TracedProfile {
   double busy = 0;     ///< of which the GPU's kernels ran, NCCL's apart
   double exposed = 0;  ///< of which a collective ran and no other kernel
   std::size_t steps = 0;
+  int ranks = 1;  ///< of the run, where the trace tells
   std::string optimizer = "sgd";
   std::string structure;  ///< "4 units of 57 operators"
   std::vector<TracedCollective> collectives;

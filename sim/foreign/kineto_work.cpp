@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -102,13 +103,16 @@ class Steps {
     }
     for (auto* notes : {&windows_, &optimizer_, &ends_of_backward_})
       std::ranges::sort(*notes, begins_earlier);
-    if (windows_.empty()) windows_.push_back(whole());
+    if (windows_.empty()) find_windows();
     for (const std::string& name : trace.names) {
       is_backward_.push_back(name.starts_with("autograd::engine::evaluate_function"));
       is_ddp_.push_back(name.starts_with("torch.distributed.ddp.reducer::"));
       is_call_of_gloo_.push_back(!trace.gloo_threads.empty() && name.starts_with("c10d::"));
+      is_exchange_.push_back(name.starts_with("c10d::") || is_ddp_.back());
     }
   }
+
+  const std::string& told_by() const { return told_by_; }
 
   std::vector<TracedStep> made() {
     steps_.resize(windows_.size());
@@ -133,6 +137,51 @@ class Steps {
   }
 
  private:
+  /// Steps end where the optimizer's do, or where a sequence of operators begins again.
+  void find_windows() {
+    const TraceSpan all = whole();
+    std::vector<double> begins;
+    for (const TraceSpan& note : optimizer_)
+      if (trace_.name_of(note).starts_with("Optimizer.step")) begins.push_back(note.end());
+    if (begins.size() > 1) {
+      told_by_ = "the trace has no ProfilerStep: a step is from one end of Optimizer.step to the next";
+      // Before the first and behind the last are no whole steps.
+      for (std::size_t i = 0; i + 1 < begins.size(); ++i) add_window(begins[i], begins[i + 1]);
+      last_window_ends_ = begins.back();
+      return;
+    }
+    const auto busiest = std::ranges::max_element(operators_.threads, {}, [](const auto& one) {
+      return one.second.second - one.second.first;
+    });
+    if (busiest != operators_.threads.end()) {
+      const auto [first, last] = busiest->second;
+      std::vector<std::uint32_t> names;
+      for (std::uint32_t i = first; i < last; ++i) names.push_back(operators_.all[i].name);
+      const Repeats repeats = repeats_of(names);
+      // Blocks of one pass repeat, too: a step's sequence covers most of the trace.
+      if (repeats.count > 1 && 3 * repeats.count * repeats.period > 2 * names.size()) {
+        told_by_ = fmt::format("the trace has no ProfilerStep: {} operators repeat {} times, and are "
+                               "taken for steps",
+                               repeats.period, repeats.count);
+        for (std::size_t i = 0; i < repeats.count; ++i) {
+          const auto at = [&](std::size_t place) {
+            return place < names.size() ? operators_.all[first + place].begin : all.end();
+          };
+          const std::size_t place = repeats.first + i * repeats.period;
+          add_window(at(place), at(place + repeats.period));
+        }
+        last_window_ends_ = windows_.back().end();
+        return;
+      }
+    }
+    told_by_ = "the trace has no ProfilerStep, and nothing repeats: all of it is one step";
+    windows_.push_back(all);
+  }
+
+  void add_window(double begin, double end) {
+    windows_.push_back({begin, static_cast<float>(end - begin), 0, 0, -1});
+  }
+
   TraceSpan whole() const {
     double begin = 0, end = 0;
     for (const TraceSpan& span : trace_.operators) {
@@ -144,6 +193,7 @@ class Steps {
 
   /// The step in whose window a moment of the host lies; none: before the first.
   std::optional<std::size_t> step_at(double time) const {
+    if (last_window_ends_ && time >= *last_window_ends_) return std::nullopt;
     const auto after = std::ranges::upper_bound(windows_, time, {}, &TraceSpan::begin);
     if (after == windows_.begin()) return std::nullopt;
     return static_cast<std::size_t>(after - windows_.begin()) - 1;
@@ -194,8 +244,10 @@ class Steps {
       while (from < in_time_.size() && operators_.all[in_time_[from]].begin < begin) ++from;
       std::size_t until = from;
       while (until < in_time_.size() &&
-             (step + 1 == windows_.size() ||
-              operators_.all[in_time_[until]].begin < windows_[step + 1].begin))
+             (step + 1 == windows_.size()
+                  ? operators_.all[in_time_[until]].begin <
+                        last_window_ends_.value_or(std::numeric_limits<double>::infinity())
+                  : operators_.all[in_time_[until]].begin < windows_[step + 1].begin))
         ++until;
       place_operators(steps_[step], std::span(in_time_).subspan(from, until - from));
       from = until;
@@ -227,7 +279,8 @@ class Steps {
       } else if (is_call_of_gloo_[one.name]) {
         continue;
       } else if (backward.empty()) {
-        forward.push_back(i);
+        // What keeps replicas the same is no part of the network.
+        if (!is_exchange_[one.name]) forward.push_back(i);
       } else {
         after.push_back(i);
         if (ends_backward(one)) settle(TracedPhase::backward);
@@ -309,21 +362,24 @@ class Steps {
   std::vector<TracedPhase> phases_;     ///< of operators; apart, for they are many
   std::vector<std::uint32_t> in_time_;  ///< numbers of operators
   std::vector<TraceSpan> windows_, optimizer_, ends_of_backward_;
-  std::vector<bool> is_backward_, is_ddp_, is_call_of_gloo_;  ///< by name
+  std::vector<bool> is_backward_, is_ddp_, is_call_of_gloo_, is_exchange_;  ///< by name
   std::vector<TracedStep> steps_;
   std::vector<std::uint32_t> last_;  ///< by step, the place of what was added last
+  std::string told_by_;
+  std::optional<double> last_window_ends_;  ///< what begins behind it is no step's
 };
 
 }  // namespace
 
-std::vector<TracedStep> steps_of(const KinetoTrace& trace) {
-  std::vector<TracedStep> steps = Steps(trace).made();
-  if (steps.empty())
+TracedSteps steps_of(const KinetoTrace& trace) {
+  Steps steps(trace);
+  TracedSteps found{.steps = steps.made(), .told_by = steps.told_by()};
+  if (found.steps.empty())
     throw InputError(
         fmt::format("{}: error: no operator of {} events is a step's\n"
                     "remedy: call prof.step() at the end of each step",
                     trace.file, trace.events));
-  return steps;
+  return found;
 }
 
 Repeats repeats_of(const std::vector<std::uint32_t>& list) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -31,8 +32,16 @@ struct TracedStep {
   std::vector<std::pair<std::uint32_t, std::int64_t>> parameters;
 };
 
-/// Steps of `ProfilerStep#`, or the whole trace as one. InputError where the trace has no work.
-std::vector<TracedStep> steps_of(const KinetoTrace& trace);
+/// Steps of a trace, and what told them where ProfilerStep# did not.
+struct TracedSteps {
+  std::vector<TracedStep> steps;
+  std::string told_by;  ///< a sentence; empty: ProfilerStep#
+};
+
+/// Steps of `ProfilerStep#`; without these up to each end of Optimizer.step, else by the longest
+/// sequence of operators that repeats, else the whole trace as one. InputError where the trace has
+/// no work.
+TracedSteps steps_of(const KinetoTrace& trace);
 
 /// What repeats in a list: `period` entries `count` times from `first` on. A count of 0: nothing
 /// repeats over a third of the list.

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
+#include <set>
 
 #include "base/error.hpp"
 #include "foreign/entry.hpp"
@@ -19,6 +21,21 @@ bool is_option(const std::string& word) {
 }
 
 bool is_script(const std::string& word) { return word.ends_with(".py") && !is_option(word); }
+
+/// Programs that train without a script being named.
+bool is_trainer(const std::string& word) {
+  static const std::set<std::string> kNames = {"swift",   "megatron", "llamafactory-cli", "trl",
+                                               "axolotl", "litgpt",   "tune"};
+  return kNames.contains(word.substr(word.rfind('/') + 1));
+}
+
+/// Modules that launch a script, which follows.
+bool is_launcher(const std::string& module) {
+  return module == "torch.distributed.launch" || module == "torch.distributed.run" ||
+         module == "accelerate.commands.launch";
+}
+bool names_module(const std::string& word) { return word == "-m" || word == "--module"; }
+bool begins(const std::string& word) { return is_script(word) || is_trainer(word); }
 
 /// Words of `bash -c "torchrun ..."` one by one.
 Words opened(const Words& command) {
@@ -43,6 +60,8 @@ struct ShellReader {
   TextPosition place_of(const MarkedChar& one) const { return {source, one.line, one.byte}; }
 
   void add(const std::string& key, const MarkedText& at, const Words& values) {
+    if (entries.size() >= kMostEntries)
+      fail_at(place_of(at.front()), fmt::format("more than {} settings in one file", kMostEntries));
     Entry entry;
     entry.key = key;
     entry.place = place_of(at.front());
@@ -82,51 +101,78 @@ struct ShellReader {
     add("launcher.script", word, {MarkedText(name, word.end())});
   }
 
-  /// Options of a command; those before the script are the launcher's.
+  /// Options of a command; those before the script, or the module behind -m, are the launcher's.
   void read(const Words& words, const std::string& prefix) {
-    bool launcher = std::ranges::any_of(words, [](const auto& w) { return is_script(plain(w)); });
+    const auto starts = [&](std::size_t i) {
+      const std::string word = plain(words[i]);
+      return begins(word) ||
+             (names_module(word) && i + 1 < words.size() && !is_launcher(plain(words[i + 1])));
+    };
+    bool launcher = false;
+    for (std::size_t i = 0; i < words.size(); ++i) launcher = launcher || starts(i);
     for (std::size_t i = 0; i < words.size(); ++i) {
       const std::string word = plain(words[i]);
-      if (launcher && is_script(word)) {
+      if (launcher && starts(i)) {
         launcher = false;
+        i = begins(word) ? i : i + 1;
         add_script(words[i]);
+        continue;
       }
-      if (!is_option(word)) continue;
-      std::string name = word.substr(word.starts_with("--") ? 2 : 1);
-      Words values;
-      const std::size_t equals = name.find('=');
-      if (equals != std::string::npos) {
-        const std::size_t skip = word.size() - name.size() + equals + 1;
-        if (skip < words[i].size())
-          values.emplace_back(words[i].begin() + static_cast<std::ptrdiff_t>(skip), words[i].end());
-        name = name.substr(0, equals);
-      } else {
-        while (i + 1 < words.size() && !is_option(plain(words[i + 1])) &&
-               !is_script(plain(words[i + 1])))
-          values.push_back(words[++i]);
-        if (launcher && values.size() > 1) values.resize(1);
-      }
-      std::ranges::replace(name, '-', '_');
-      add(prefix + (launcher ? "launcher." : "") + name, words[i], values);
+      if (is_option(word))
+        read_option(words, i, prefix, launcher);
+      else if (!launcher && prefix.empty())
+        read_assignment(words[i]);
     }
+  }
+
+  /// `--name value...` or `--name=value` at words[i], which then is its last word.
+  void read_option(const Words& words, std::size_t& i, const std::string& prefix, bool launcher) {
+    const MarkedText& at = words[i];
+    const std::string word = plain(at);
+    std::string name = word.substr(word.starts_with("--") ? 2 : 1);
+    Words values;
+    // An array's item "--fp8-format hybrid" is meant as two words, whatever a shell makes of it.
+    const std::size_t equals = name.find_first_of("= ");
+    if (equals != std::string::npos) {
+      const std::size_t skip = word.size() - name.size() + equals + 1;
+      if (skip < at.size())
+        values.emplace_back(at.begin() + static_cast<std::ptrdiff_t>(skip), at.end());
+      name = name.substr(0, equals);
+    } else {
+      while (i + 1 < words.size() && !is_option(plain(words[i + 1])) &&
+             !(launcher && begins(plain(words[i + 1]))))
+        values.push_back(words[++i]);
+      if (launcher && values.size() > 1) values.resize(1);
+    }
+    std::ranges::replace(name, '-', '_');
+    add(prefix + (launcher ? "launcher." : "") + name, at, values);
+  }
+
+  /// `key=value`, as OmegaConf takes it.
+  void read_assignment(const MarkedText& at) {
+    std::string word = plain(at);
+    const std::size_t plus = word.starts_with('+') ? 1 : 0;
+    const std::size_t equals = word.find('=');
+    const bool is_key = equals != std::string::npos && equals > plus && equals + 1 < word.size() &&
+                        std::islower(static_cast<unsigned char>(word[plus])) != 0;
+    if (is_key)
+      add(word.substr(plus, equals - plus), at,
+          {MarkedText(at.begin() + static_cast<std::ptrdiff_t>(equals) + 1, at.end())});
   }
 };
 
 /// What stands alike in two branches of a condition holds either way.
 void settle(std::vector<Entry>& entries) {
-  const auto alike = [](const Entry& a, const Entry& b) {
-    return a.key == b.key && a.value == b.value && a.unless == b.unless;
-  };
-  std::vector<std::size_t> settled;
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    const Entry& one = entries[i];
-    if (!one.unless.starts_with("it stands under")) continue;
-    const auto same = std::ranges::count_if(entries, [&](const auto& e) { return alike(e, one); });
-    const auto all =
-        std::ranges::count_if(entries, [&](const auto& e) { return e.key == one.key; });
-    if (same > 1 && same == all) settled.push_back(i);
+  std::map<std::string, std::vector<std::size_t>> by_key;
+  for (std::size_t i = 0; i < entries.size(); ++i) by_key[entries[i].key].push_back(i);
+  for (const auto& [key, places] : by_key) {
+    const Entry& first = entries[places.front()];
+    const bool alike = std::ranges::all_of(places, [&](std::size_t i) {
+      return entries[i].value == first.value && entries[i].unless == first.unless;
+    });
+    if (places.size() < 2 || !alike || !first.unless.starts_with("it stands under")) continue;
+    for (const std::size_t i : places) entries[i].unless.clear();
   }
-  for (const std::size_t i : settled) entries[i].unless.clear();
 }
 
 std::size_t options_in(const Words& words) {
@@ -143,7 +189,8 @@ std::vector<Entry> shell_entries(const std::string& text, const std::string& nam
   for (const Words& command : script.commands()) {
     const Words words = opened(command);
     const bool trains =
-        std::ranges::any_of(words, [](const auto& w) { return is_script(plain(w)); }) ||
+        std::ranges::any_of(words, [](const auto& w) { return begins(plain(w)); }) ||
+        std::ranges::any_of(words, [](const auto& w) { return names_module(plain(w)); }) ||
         is_option(plain(words.front()));
     if (trains && options_in(words) > options_in(chosen)) chosen = words;
   }

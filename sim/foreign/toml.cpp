@@ -75,10 +75,36 @@ DocumentNode tree_of(const toml::node& node, const Source& source) {
   return list;
 }
 
+/// toml++ recurses over the parts of a dotted key, and bounds nested values alone.
+void check_dots(const std::string& text, const Source& source) {
+  constexpr int kMostDots = 64;
+  std::size_t line = 0, begin = 0;
+  int dots = 0;
+  char quote = '\0';
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == '\n') {
+      ++line;
+      begin = at + 1;
+    }
+    if (quote != '\0') {
+      if (c == '\\' && quote == '"') ++at;
+      if (c == quote) quote = '\0';
+      continue;
+    }
+    if (c == '"' || c == '\'') quote = c;
+    if (c == '\n' || c == '=' || c == ',' || c == '{' || c == '#') dots = 0;
+    if (c == '#') at = std::min(text.find('\n', at), text.size()) - 1;
+    if (c == '.' && ++dots > kMostDots)
+      fail_at({source, line, at - begin}, fmt::format("a key of more than {} parts", kMostDots));
+  }
+}
+
 }  // namespace
 
 std::vector<Entry> toml_entries(const std::string& text, const std::string& name) {
   const Source source = make_text_source(text, name, std::filesystem::path(name).parent_path());
+  check_dots(text, source);
   const toml::parse_result parsed = toml::parse(text, name);
   if (!parsed)
     fail_at(place_of(source, parsed.error().source()),

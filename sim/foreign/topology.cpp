@@ -4,12 +4,13 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <sstream>
 
+#include "base/data_folder.hpp"
 #include "base/error.hpp"
 #include "base/number.hpp"
 #include "base/quoting.hpp"
+#include "cluster/cluster.hpp"
 
 namespace rehearse::inline foreign {
 namespace {
@@ -31,54 +32,105 @@ std::vector<std::string> words_of_line(std::string line) {
   return words;
 }
 
-bool is_nic(const std::string& word) { return word.starts_with("NIC") || word.starts_with("mlx"); }
+bool is_numbered(const std::string& word, std::string_view name) {
+  return word.starts_with(name) && word.size() > name.size() &&
+         std::ranges::all_of(word.substr(name.size()), [](unsigned char c) { return std::isdigit(c); });
+}
+bool is_gpu(const std::string& word) { return is_numbered(word, "GPU"); }
+bool is_nic(const std::string& word) {
+  for (const char* name : {"NIC", "mlx", "bnxt", "hfi", "ib", "cxi", "efa", "irdma", "rocep", "roce"})
+    if (word.starts_with(name)) return true;
+  return false;
+}
 
-/// A row for each GPU, and a column for each GPU and NIC.
+/// What nvidia-smi's legend says of a path.
+std::string path_of(const std::string& word) {
+  if (word == "PIX") return "one PCIe switch";
+  if (word == "PXB") return "several PCIe switches";
+  if (word == "PHB") return "a socket's own PCIe ports";
+  if (word == "NODE") return "one NUMA node of the host";
+  if (word == "SYS" || word == "SOC" || word == "QPI") return "the link between sockets";
+  return "";
+}
+
+/// Rows of GPUs, and the links of each.
+struct Matrix {
+  std::vector<std::string> head;
+  std::vector<int> links;  ///< of a GPU to all others
+  std::size_t pairs = 0, joined = 0;
+  std::map<std::string, std::size_t> paths;
+
+  void take(const std::string& link, const std::string& name, std::size_t line) {
+    ++pairs;
+    const std::size_t digits = link.find_first_of("0123456789");
+    const bool by_link = (link.starts_with("NV") || link.starts_with("XGMI")) && digits != link.npos;
+    if (!by_link) {
+      const std::string path = link.starts_with("XGMI") ? "" : path_of(link);
+      if (!path.empty()) ++paths[path];
+      if (link == "XGMI") {
+        ++joined;
+        ++links.back();
+      }
+      return;
+    }
+    const auto count = decimal_number(link.substr(digits));
+    if (!count) fail(name, line, fmt::format("no number of links in \"{}\"", link));
+    ++joined;
+    links.back() += static_cast<int>(*count);
+  }
+
+  /// A switch gives each pair all of a GPU's links; a mesh shares them out.
+  void tell(NodeTopology& node) const {
+    const bool alike = std::ranges::all_of(links, [&](int one) { return one == links.front(); });
+    const auto others = static_cast<int>(links.size()) - 1;
+    const bool all_joined = joined == pairs && pairs > 0;
+    node.nvlinks_to_all = alike ? links.front() : 0;
+    node.nvlinks = all_joined && others > 0 ? node.nvlinks_to_all / others : node.nvlinks_to_all;
+    if (joined > 0 && !alike)
+      node.untold.push_back(
+          fmt::format("nvlink: {} of {} pairs of GPUs are joined, not as many of each GPU: nothing "
+                      "here is such a mesh",
+                      joined / 2, pairs / 2));
+    for (const auto& [path, count] : paths)
+      node.paths.push_back(fmt::format("{} of {} pairs of GPUs go through {}", count / 2, pairs / 2, path));
+  }
+};
+
+/// A row for each GPU, and a column for each GPU and NIC. Columns of affinities are no links.
 NodeTopology read_matrix(std::string_view text, const std::string& name) {
   NodeTopology node;
   node.what = "an output of `nvidia-smi topo -m`";
   std::istringstream lines{std::string(text)};
-  std::vector<std::string> head;
-  std::set<int> joined;
-  std::size_t number = 0, pairs = 0, by_nvlink = 0;
-  int nics = 0;
+  Matrix matrix;
+  std::size_t number = 0;
   for (std::string line; std::getline(lines, line);) {
     ++number;
     const std::vector<std::string> words = words_of_line(line);
-    if (words.empty() || words[0] == "Legend:") {
-      if (!words.empty()) break;
+    if (words.empty()) continue;
+    if (words[0] == "Legend:") break;
+    if (matrix.head.empty() && words[0] == "GPU0" && (words.size() == 1 || words[1] != "X")) {
+      for (const std::string& word : words) {
+        if (!is_gpu(word) && !is_nic(word)) break;
+        matrix.head.push_back(word);
+      }
       continue;
     }
-    if (head.empty() && words[0] == "GPU0") {
-      for (const std::string& word : words)
-        if (word.starts_with("GPU") || is_nic(word)) head.push_back(word);
-      nics = static_cast<int>(std::ranges::count_if(head, is_nic));
-      continue;
-    }
-    if (!words[0].starts_with("GPU") || head.empty()) continue;
-    if (words.size() < head.size() + 1)
-      fail(name, number, fmt::format("{} links, and {} columns", words.size() - 1, head.size()));
+    if (!is_gpu(words[0]) || matrix.head.empty()) continue;
+    if (words.size() < matrix.head.size() + 1)
+      fail(name, number,
+           fmt::format("{} links, and {} columns", words.size() - 1, matrix.head.size()));
     ++node.gpus;
-    for (std::size_t i = 0; i < head.size(); ++i) {
-      const std::string& link = words[i + 1];
-      if (!head[i].starts_with("GPU") || link == "X") continue;
-      ++pairs;
-      if (!link.starts_with("NV")) continue;
-      ++by_nvlink;
-      const auto count = decimal_number(link.substr(2));
-      if (!count) fail(name, number, fmt::format("no number of links in \"{}\"", link));
-      joined.insert(static_cast<int>(*count));
-    }
+    matrix.links.push_back(0);
+    for (std::size_t i = 0; i < matrix.head.size(); ++i)
+      if (is_gpu(matrix.head[i]) && words[i + 1] != "X") matrix.take(words[i + 1], name, number);
   }
   if (node.gpus == 0) fail(name, 1, "no row of a GPU");
-  node.nics = nics;
-  node.nvlinks = by_nvlink == pairs && joined.size() == 1 ? *joined.begin() : 0;
-  if (by_nvlink > 0 && (by_nvlink != pairs || joined.size() > 1))
-    node.untold.push_back(
-        fmt::format("nvlink: {} of {} pairs of GPUs are joined, which is no switch: nothing here "
-                    "is such a mesh",
-                    by_nvlink / 2, pairs / 2));
-  if (nics > 0) node.untold.emplace_back("nic: the rate of a NIC does not stand there");
+  const auto columns = static_cast<int>(std::ranges::count_if(matrix.head, is_gpu));
+  if (columns != node.gpus)
+    fail(name, 1, fmt::format("{} rows of GPUs, and {} columns of them", node.gpus, columns));
+  node.nics = static_cast<int>(std::ranges::count_if(matrix.head, is_nic));
+  matrix.tell(node);
+  if (*node.nics > 0) node.untold.emplace_back("nic: the rate of a NIC does not stand there");
   node.untold.emplace_back("pcie: the rate of a GPU's PCIe link does not stand there");
   return node;
 }
@@ -106,8 +158,8 @@ std::vector<Element> elements_of(std::string_view text, const std::string& name)
            text[place] != '/')
       element.tag += text[place++];
     while (place < end) {
-      const std::size_t equals = text.find("=\"", place);
-      if (equals == std::string_view::npos || equals > end) break;
+      const std::size_t equals = text.substr(0, end).find("=\"", place);
+      if (equals == std::string_view::npos) break;
       const std::size_t begin = text.find_last_of(" \t\n", equals) + 1;
       const std::size_t close = text.find('"', equals + 2);
       if (close == std::string_view::npos || close > end)
@@ -128,42 +180,68 @@ std::string attribute(const Element& element, const std::string& name) {
   return found == element.attributes.end() ? "" : found->second;
 }
 
+/// Rates of NICs: the slower ones are told apart, and one beyond any NIC's is not taken.
+void tell_nics(const std::vector<double>& speeds, NodeTopology& node) {
+  constexpr double kFastest = 3200;  // Gbit/s
+  std::map<double, int> rates;
+  for (const double speed : speeds) ++rates[speed];
+  while (!rates.empty() && rates.rbegin()->first > kFastest) {
+    node.untold.push_back(fmt::format("nic: {} NICs of {:g} Gbit/s, which none has: its driver gives "
+                                      "another unit",
+                                      rates.rbegin()->second, rates.rbegin()->first));
+    rates.erase(std::prev(rates.end()));
+  }
+  if (rates.empty()) return;
+  const auto [fastest, count] = *rates.rbegin();
+  node.nics = count;
+  node.nic_gbps = fastest;
+  rates.erase(std::prev(rates.end()));
+  for (const auto& [rate, others] : rates)
+    node.untold.push_back(fmt::format("nic: {} more of {:g} Gbit/s, which NCCL leaves aside for the "
+                                      "{} of {:g}",
+                                      others, rate, count, fastest));
+}
+
 NodeTopology read_nccl(const std::vector<Element>& elements, const std::string& name) {
   NodeTopology node;
   node.what = "NCCL's topology";
-  int links = 0;
-  std::set<double> speeds;
-  int nics = 0;
+  std::vector<int> links;
+  std::vector<double> speeds;
   for (const Element& element : elements) {
+    const auto width = decimal_number(attribute(element, "link_width"));
+    const auto transfers = leading_number(attribute(element, "link_speed"));
+    // A GPU's: class 0x0302, AMD's 0x1200. 128 of 130 bits are data (PCIe 3.0 to 5.0).
+    const std::string kind = attribute(element, "class");
+    if (element.tag == "pci" && (kind.starts_with("0x0302") || kind.starts_with("0x0300") ||
+                                 kind.starts_with("0x1200"))) {
+      if (width && transfers) node.pcie_gbytes = transfers->value * *width / 8 * 128 / 130;
+      if (!attribute(element, "device").empty())
+        node.pci_device = attribute(element, "vendor") + ":" + attribute(element, "device");
+    }
     if (element.tag == "gpu") {
       ++node.gpus;
-      links = 0;
+      links.push_back(0);
     }
-    if (element.tag == "nvlink") {
+    const bool by_link = element.tag == "nvlink" || element.tag == "xgmi";
+    if (by_link && !links.empty()) {
       const auto count = decimal_number(attribute(element, "count"));
-      if (!count) fail(name, element.line, "an nvlink without its count");
-      links += static_cast<int>(*count);
-      node.nvlinks = links;
+      if (!count) fail(name, element.line, fmt::format("an {} without its count", element.tag));
+      links.back() += static_cast<int>(*count);
     }
     if (element.tag == "net") {
       const auto speed = decimal_number(attribute(element, "speed"));
-      if (!speed || *speed <= 0) fail(name, element.line, "a net without its speed");
-      speeds.insert(*speed / 1000);
-      ++nics;
+      if (!speed) fail(name, element.line, "a net without its speed");
+      // Sockets' interfaces of a card that has a verbs device, too, have no rate of their own.
+      if (*speed > 0) speeds.push_back(*speed / 1000);
     }
-    const std::string rate = attribute(element, "link_speed");
-    const auto width = decimal_number(attribute(element, "link_width"));
-    const auto transfers = leading_number(rate);
-    // A GPU's: class 0x0302. 128 of 130 bits are data (PCIe 3.0 to 5.0).
-    if (element.tag == "pci" && attribute(element, "class").starts_with("0x0302") && width &&
-        transfers)
-      node.pcie_gbytes = transfers->value * *width / 8 * 128 / 130;
   }
   if (node.gpus == 0) fail(name, 1, "no gpu");
-  if (!node.nvlinks) node.nvlinks = 0;
-  node.nics = nics;
-  if (speeds.size() == 1) node.nic_gbps = *speeds.begin();
-  if (speeds.size() > 1) node.untold.emplace_back("nic: there are NICs of several rates");
+  const bool alike = std::ranges::all_of(links, [&](int one) { return one == links.front(); });
+  node.nvlinks = node.nvlinks_to_all = alike ? links.front() : 0;
+  if (!alike)
+    node.untold.emplace_back("nvlink: not as many links of each GPU: nothing here is such a mesh");
+  node.nics = 0;
+  tell_nics(speeds, node);
   if (!node.pcie_gbytes)
     node.untold.emplace_back("pcie: the rate of a GPU's PCIe link does not stand there");
   return node;
@@ -181,6 +259,9 @@ NodeTopology read_lstopo(const std::vector<Element>& elements, const std::string
         pci.find("[10de:") != std::string::npos || pci.find("[1002:") != std::string::npos;
     if (type == "PCIDev" && nvidia && (pci.starts_with("0302") || pci.starts_with("0300"))) {
       ++node.gpus;
+      const std::size_t id = pci.find('[');
+      if (pci.size() >= id + 10)
+        node.pci_device = "0x" + pci.substr(id + 1, 4) + ":0x" + pci.substr(id + 6, 4);
       const auto rate = decimal_number(attribute(element, "pci_link_speed"));
       if (rate && *rate > 0) node.pcie_gbytes = *rate;
     }
@@ -206,17 +287,50 @@ NodeTopology read_topology(std::string_view text, const std::string& name) {
   return read_matrix(text, name);
 }
 
+namespace {
+
+/// Links of a GPU at that GPU's rate each; empty: it has none.
+std::string nvlink_line(const NodeTopology& node, const std::string& gpu) {
+  if (node.nvlinks.value_or(0) == 0) return "";
+  const auto text =
+      fmt::format("{{node: {{gpu: {}, gpus: 1, pcie: 24GBps}}, nodes: 1}}", yaml_quoted(gpu));
+  const Gpu found =
+      read_cluster(Document::parse(text, "--gpu")->root()).groups.front().node.gpu;
+  const double one = found.architecture ? found.architecture->bounds.link.value() : 0;
+  const double datasheet = found.nvlink.value();
+  constexpr double kRounding = 1.01;
+  const bool is_mesh = one > 0 && node.nvlinks_to_all * one <= kRounding * datasheet;
+  const int links = is_mesh ? node.nvlinks_to_all : *node.nvlinks;
+  // Links of cards with bridges are slower than their generation's (RTX A6000: 14 GB/s).
+  const double rate = one > 0 ? std::min(links * one, datasheet) : datasheet;
+  if (rate <= 0)
+    return fmt::format("  # nvlink: RATE, of {} links each; nobody says here what one carries\n", links);
+  return fmt::format("  nvlink: {:.6g}GBps  # {} links{}\n", rate / 1e9, links,
+                     one > 0 ? fmt::format(" of {:.4g} GB/s", one / 1e9)
+                             : ", as its datasheet adds them up");
+}
+
+}  // namespace
+
+std::string gpu_of_pci_device(const std::string& device) {
+  const auto document = Document::load_foreign(data_folder() / "platforms/formats/devices.yaml");
+  Map names = document->root().as_map();
+  const auto name = names.optional(device);
+  return name ? name->as_string() : "";
+}
+
 std::string cluster_text(const NodeTopology& node, const std::string& gpu,
                          const std::string& name) {
   std::string text = fmt::format("# From {} ({}).\n", node.what, name);
-  for (const std::string& one : node.untold) text += fmt::format("# {}\n", one);
+  for (const auto* list : {&node.paths, &node.untold})
+    for (const std::string& one : *list) text += fmt::format("# {}\n", one);
   text += fmt::format("name: {}\nnodes: 1\nnode:\n  gpu: {}\n  gpus: {}\n", yaml_quoted(name), gpu,
                       node.gpus);
   if (node.pcie_gbytes) text += fmt::format("  pcie: {:.4g}GBps\n", *node.pcie_gbytes);
   if (node.cores && *node.cores > 0) text += fmt::format("  cores: {}\n", *node.cores);
   if (node.nics && *node.nics > 0 && node.nic_gbps)
     text += fmt::format("  nics: {}\n  nic: {:.4g}Gbps\n", *node.nics, *node.nic_gbps);
-  return text;
+  return text + nvlink_line(node, gpu);
 }
 
 }  // namespace rehearse::inline foreign

@@ -26,16 +26,7 @@ class Settings {
     }
   }
 
-  bool hold(const Rule::Pairs& when) const {
-    return std::ranges::all_of(when, [&](const auto& one) {
-      const auto found = values_.find(one.first);
-      const bool there = found != values_.end() && found->second != "null";
-      if (one.second == "absent") return !there;
-      if (one.second == "present") return there;
-      if (one.second.starts_with('!')) return !there || found->second != one.second.substr(1);
-      return there && found->second == one.second;
-    });
-  }
+  bool hold(const Rule::Pairs& when) const { return holds(when, values_); }
 
  private:
   std::map<std::string, std::string> values_;
@@ -60,10 +51,32 @@ void check_kind(const Entry& entry, Rule::Kind kind) {
     fail(least > 0 ? "a whole number above 0" : "a whole number of 0 or more");
 }
 
-std::optional<std::string> looked_up(const Rule::Pairs& values, const std::string& value) {
-  for (const auto& [from, to] : values)
-    if (from == value) return to;
-  return std::nullopt;
+/// The option that says what a rule's fact is.
+std::string option_of(const Rule& rule) {
+  if (!rule.about.empty()) return rule.about;
+  std::string fact = rule.to;
+  if (fact.empty() && !rule.set.empty()) fact = rule.set.front().first;
+  static const std::map<std::string, std::string> kOptions = {
+      {"model.use", "model"},           {"model.hf", "model"},      {"micro_batch", "batch"},
+      {"model.sequence", "sequence"},   {"amp", "precision"},       {"dtype", "precision"},
+      {"model.precision", "precision"}, {"tf32", "precision"},      {"accumulation", "accumulation"},
+      {"global_batch", "accumulation"}, {"longest", "sequence"}};
+  const auto found = kOptions.find(fact);
+  if (found != kOptions.end()) return found->second;
+  return fact.starts_with("model.transformer.") ? "model" : "";
+}
+
+std::optional<std::string> looked_up(const Rule& rule, std::string value) {
+  const auto find = [&]() -> std::optional<std::string> {
+    for (const auto& [from, to] : rule.values)
+      if (from == value) return to;
+    return std::nullopt;
+  };
+  if (const auto found = find()) return found;
+  for (const std::string& part : rule.cut)
+    if (const std::size_t at = value.find(part); at != std::string::npos)
+      value.erase(at, part.size());
+  return find();
 }
 
 class Translator {
@@ -77,7 +90,8 @@ class Translator {
     const std::vector<const Rule*> rules = format_.rules_of(entry.key);
     const auto rule = std::ranges::find_if(rules, [&](const Rule* one) {
       const bool is = one->is.empty() || std::ranges::find(one->is, entry.value) != one->is.end();
-      return is && settings_.hold(one->when);
+      return is && entry.value.find(one->contains) != std::string::npos &&
+             settings_.hold(one->when);
     });
     if (rule == rules.end()) {
       // A key without a value is as one that is not there.
@@ -102,14 +116,20 @@ class Translator {
     return found.empty() || is_part ? "" : fmt::format("is {} meant?", found);
   }
 
-  static void tell(std::vector<Told>& to, const Entry& entry, const std::string& what) {
-    to.push_back({entry.key, entry.said, what, entry.place});
+  static void tell(std::vector<Told>& to, const Entry& entry, const std::string& what,
+                   const std::string& option = "") {
+    to.push_back({entry.key, entry.said, what, entry.place, option});
   }
 
   void apply(const Entry& entry, const Rule& rule) {
     if (rule.none) return tell(made_.no_effect, entry, "");
+    if (!rule.asks.empty()) {
+      tell(made_.left, entry, rule.cannot, rule.asks);
+      for (const auto& [name, as] : rule.set) made_.facts.try_emplace(name, Fact{as, "", {}, 0});
+      return;
+    }
     const bool says_null = std::ranges::find(rule.is, "null") != rule.is.end();
-    if (entry.value == "null" && !says_null && !looked_up(rule.values, "null"))
+    if (entry.value == "null" && !says_null && !looked_up(rule, "null"))
       return tell(made_.no_effect, entry, "");
     // A rule for any value holds for one that is not known, too.
     const bool any_value = rule.is.empty() && rule.to.empty() && rule.values.empty() &&
@@ -118,19 +138,27 @@ class Translator {
     if (!entry.unless.empty() && !any_value) {
       // How many there are is the machine's part, which `--on` says.
       const bool of_machine = rule.to == "nodes" || rule.to == "gpus" || rule.to == "gpus_per_node";
-      return tell(of_machine ? made_.unknown : made_.cannot, entry, entry.unless);
+      if (of_machine) return tell(made_.left, entry, "--on says it", "on");
+      return tell(made_.cannot, entry, entry.unless, option_of(rule));
     }
     std::string value = entry.value;
     if (!rule.values.empty()) {
-      const auto called = looked_up(rule.values, value);
+      const auto called = looked_up(rule, value);
       if (!called)
         return tell(made_.cannot, entry,
-                    rule.cannot.empty() ? "what this value does is not known here" : rule.cannot);
+                    rule.cannot.empty() ? "what this value does is not known here" : rule.cannot,
+                    rule.about);
       value = *called;
     } else if (rule.to.empty() && rule.set.empty()) {
-      return tell(made_.cannot, entry, rule.cannot);
+      return tell(made_.cannot, entry, rule.cannot, rule.about);
     } else if (!rule.to.empty()) {
-      check_kind(entry, rule.kind);
+      for (const std::string& part : rule.cut)
+        if (value.starts_with(part)) value.erase(0, part.size());
+      const bool is_number = rule.kind == Rule::Kind::flag && (value == "1" || value == "0");
+      if (is_number)
+        value = value == "1" ? "true" : "false";
+      else
+        check_kind(entry, rule.kind);
     }
     std::string what;
     const auto set = [&](const std::string& name, const std::string& as) {

@@ -14,27 +14,9 @@
 namespace rehearse::inline framework {
 namespace {
 
-/// "core_v0.14.0" as {0, 14, 0}: the numbers behind any name, without what a candidate ("2.10rc1")
-/// or a build ("2.13.1+cu128", as torch.__version__ has it) adds to them.
-std::vector<int> numbers_of(const std::string& version) {
-  std::vector<int> numbers;
-  const char* at = version.data();
-  const char* const end = at + version.size();
-  while (at < end && (*at < '0' || *at > '9')) ++at;
-  while (at < end) {
-    int number = 0;
-    const auto [next, error] = std::from_chars(at, end, number);
-    if (error != std::errc{}) break;
-    numbers.push_back(number);
-    if (next == end || *next != '.') break;
-    at = next + 1;
-  }
-  return numbers;
-}
-
 /// Major and minor version: what a framework does changes with these, and patches mend it.
 std::vector<int> release_of(const std::string& version) {
-  std::vector<int> numbers = numbers_of(version);
+  std::vector<int> numbers = version_numbers(version);
   if (numbers.size() > 2) numbers.resize(2);
   return numbers;
 }
@@ -64,6 +46,22 @@ std::vector<std::string> texts_of(Map& map, const std::string& key) {
 
 }  // namespace
 
+std::vector<int> version_numbers(const std::string& version) {
+  std::vector<int> numbers;
+  const char* at = version.data();
+  const char* const end = at + version.size();
+  while (at < end && (*at < '0' || *at > '9')) ++at;
+  while (at < end) {
+    int number = 0;
+    const auto [next, error] = std::from_chars(at, end, number);
+    if (error != std::errc{}) break;
+    numbers.push_back(number);
+    if (next == end || *next != '.') break;
+    at = next + 1;
+  }
+  return numbers;
+}
+
 const std::vector<std::string>& framework_names() {
   static const std::vector<std::string> names = {"torch", "torchtitan", "megatron", "deepspeed"};
   return names;
@@ -77,7 +75,7 @@ void Framework::read_habits(Map& habits) {
       Map later = since->as_map();
       for (const std::string& version : later.keys()) {
         const std::string value = later.require(version).as_string();
-        if (numbers_of(version) <= numbers_of(choice_.version)) habit.value = value;
+        if (version_numbers(version) <= version_numbers(choice_.version)) habit.value = value;
       }
       later.finish();
     }
@@ -98,7 +96,7 @@ void Framework::read_lacks(const Value& list) {
               .source = one.require("source").as_string()};
     const std::optional<Value> until = one.optional("until");
     one.finish();
-    if (until && numbers_of(choice_.version) >= numbers_of(until->as_string())) continue;
+    if (until && version_numbers(choice_.version) >= version_numbers(until->as_string())) continue;
     lacks_.push_back(std::move(lack));
   }
 }

@@ -4,6 +4,10 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <set>
+#include <vector>
+
+#include "base/data_folder.hpp"
 
 namespace rehearse::inline scenario {
 namespace {
@@ -43,47 +47,65 @@ std::optional<fs::path> cached_config(const std::string& id) {
   return config;
 }
 
-std::string built_in_of(const std::string& id) {
-  static const std::map<std::string, std::string> kIds = {
-      {"Qwen/Qwen2.5-7B", "qwen2_5_7b"},
-      {"Qwen/Qwen2.5-7B-Instruct", "qwen2_5_7b"},
-      {"Qwen/Qwen2.5-72B", "qwen2_5_72b"},
-      {"Qwen/Qwen2.5-72B-Instruct", "qwen2_5_72b"},
-      {"Qwen/Qwen3-8B", "qwen3_8b"},
-      {"Qwen/Qwen3-8B-Base", "qwen3_8b"},
-      {"Qwen/Qwen3-32B", "qwen3_32b"},
-      {"Qwen/Qwen3-30B-A3B", "qwen3_30b_a3b"},
-      {"Qwen/Qwen3-30B-A3B-Base", "qwen3_30b_a3b"},
-      {"Qwen/Qwen3-235B-A22B", "qwen3_235b_a22b"},
-      {"Qwen/Qwen3-Next-80B-A3B-Instruct", "qwen3_next_80b_a3b"},
-      {"Qwen/Qwen3-Next-80B-A3B-Thinking", "qwen3_next_80b_a3b"},
-      {"deepseek-ai/DeepSeek-V3", "deepseek_v3"},
-      {"deepseek-ai/DeepSeek-V3-Base", "deepseek_v3"},
-      {"deepseek-ai/DeepSeek-R1", "deepseek_v3"},
-      {"google-bert/bert-base-uncased", "bert_base"},
-      {"google-bert/bert-large-uncased", "bert_large"},
-      {"meta-llama/Llama-2-7b-hf", "llama_7b"},
-      {"meta-llama/Llama-2-70b-hf", "llama_70b"},
-      {"meta-llama/Meta-Llama-3-8B", "llama_3_8b"},
-      {"meta-llama/Meta-Llama-3-70B", "llama_3_70b"},
-      {"meta-llama/Llama-3.1-8B", "llama_3_8b"},
-      {"meta-llama/Llama-3.1-8B-Instruct", "llama_3_8b"},
-      {"meta-llama/Llama-3.1-70B", "llama_3_70b"},
-      {"meta-llama/Llama-3.1-70B-Instruct", "llama_3_70b"},
-      {"meta-llama/Llama-3.3-70B-Instruct", "llama_3_70b"},
-      {"meta-llama/Llama-3.1-405B", "llama_3_405b"},
-      {"meta-llama/Llama-3.1-405B-Instruct", "llama_3_405b"},
-      {"mistralai/Mistral-7B-Instruct-v0.2", "mistral_7b"},
-      {"mistralai/Mixtral-8x7B-v0.1", "mixtral_8x7b"},
-      {"mistralai/Mixtral-8x7B-Instruct-v0.1", "mixtral_8x7b"},
-      {"mistralai/Mixtral-8x22B-v0.1", "mixtral_8x22b"},
-      {"openai/gpt-oss-120b", "gpt_oss_120b"},
-      {"openai-community/gpt2", "gpt2"},
-      {"openai-community/gpt2-medium", "gpt2_medium"},
-      {"openai-community/gpt2-large", "gpt2_large"},
-      {"openai-community/gpt2-xl", "gpt2_xl"}};
-  const auto found = kIds.find(id);
-  return found == kIds.end() ? "" : found->second;
+namespace {
+
+/// platforms/models/hub.yaml, by names without owners and endings, in small letters.
+struct KnownNetworks {
+  std::set<std::string> mirrors;
+  std::vector<std::string> endings;
+  std::map<std::string, HubNetwork> by_id, by_name;
+
+  KnownNetworks() {
+    const auto document = Document::load_foreign(data_folder() / "platforms/models/hub.yaml");
+    Map root = document->root().as_map();
+    for (const Value& one : root.require("mirrors").as_list()) mirrors.insert(one.as_string());
+    for (const Value& one : root.require("endings").as_list()) endings.push_back(small(one.as_string()));
+    Map built_in = root.require("built_in").as_map();
+    for (const std::string& name : built_in.keys())
+      for (const Value& id : built_in.require(name).as_list()) add(id.as_string(), {name, {}});
+    Map configs = root.require("configs").as_map();
+    for (const std::string& id : configs.keys()) add(id, {"", configs.require(id)});
+    Map same = root.require("same").as_map();
+    for (const std::string& id : same.keys()) add(id, by_id.at(same.require(id).as_string()));
+  }
+
+  /// Its own entry, or that of the id which a known owner's copy is of.
+  std::optional<HubNetwork> find(const std::string& id) const {
+    if (const auto own = by_id.find(id); own != by_id.end()) return own->second;
+    const std::size_t slash = id.find('/');
+    if (slash == std::string::npos || !mirrors.contains(id.substr(0, slash))) return std::nullopt;
+    const auto copy = by_name.find(plain_name(id));
+    return copy == by_name.end() ? std::nullopt : std::optional(copy->second);
+  }
+
+ private:
+  static std::string small(std::string text) {
+    std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+    return text;
+  }
+  std::string plain_name(const std::string& id) const {
+    std::string name = small(id.substr(id.find('/') + 1));
+    for (bool cut = true; cut;) {
+      cut = false;
+      for (const std::string& ending : endings)
+        if (name.ends_with(ending) && name.size() > ending.size()) {
+          name.erase(name.size() - ending.size());
+          cut = true;
+        }
+    }
+    return name;
+  }
+  void add(const std::string& id, const HubNetwork& network) {
+    by_id.emplace(id, network);
+    by_name.emplace(plain_name(id), network);
+  }
+};
+
+}  // namespace
+
+std::optional<HubNetwork> hub_network(const std::string& id) {
+  static const KnownNetworks known;
+  return known.find(id);
 }
 
 std::string download_remedy(const std::string& id) {

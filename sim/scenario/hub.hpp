@@ -4,6 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "config/document.hpp"
+
 namespace rehearse::inline scenario {
 
 /// Whether a text is the id of a model of the Hugging Face hub, such as "Qwen/Qwen3-8B", rather
@@ -14,8 +16,15 @@ bool is_hub_id(const std::string& text);
 /// the revision that `main` names there; nothing: it is not there.
 std::optional<std::filesystem::path> cached_config(const std::string& id);
 
-/// The built-in network of that id; empty: none is.
-std::string built_in_of(const std::string& id);
+/// What is shipped of a network of the hub.
+struct HubNetwork {
+  std::string built_in;         ///< its name here; empty: it is none
+  std::optional<Value> config;  ///< else its config.json
+};
+
+/// The network of an id, or of the id that a known owner's copy is of (platforms/models/hub.yaml);
+/// nothing: it is not known.
+std::optional<HubNetwork> hub_network(const std::string& id);
 
 /// Remedy that brings the config there.
 std::string download_remedy(const std::string& id);

@@ -219,7 +219,9 @@ CostChoice read_profiled_model(const Value& value, Map& map, Scenario& scenario,
   } else {
     scenario.assumptions.push_back("model.precision = " + to_string(scenario.precision));
   }
-  if (scenario.model.parameters() == 0) value.fail("a model needs at least one parameter to train");
+  if (scenario.model.parameters() == 0)
+    scenario.assumptions.emplace_back(
+        "model.profile: it has no parameters: its times alone are played, and nothing is exchanged");
   return {.transfer_from = {}, .profile = stored};
 }
 
@@ -288,7 +290,8 @@ void leave_shape(Map& map) {
        {"classes", "image", "sequence", "attention", "fused_softmax", "embedding_dtype",
         "num_layers_at_start_in_bf16", "num_layers_at_end_in_bf16", "channels_last", "frozen",
         "lora", "quantization", "float8", "compile", "loss", "train_metrics",
-        "experts_implementation"})
+        "experts_implementation", "activation_offload", "activation_checkpointing", "layers",
+        "hidden_size", "heads", "kv_heads", "head_dim", "intermediate_size", "vocab_size", "experts"})
     map.optional(key);
 }
 

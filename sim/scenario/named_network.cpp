@@ -62,10 +62,11 @@ std::optional<Value> read_own_family(Map& map) {
   return Document::load(family->folder() / family->as_string())->root();
 }
 
-/// The built-in network of a hub's id, as transformers runs it: GPT-2's activation is its tanh
+/// The shipped network of a hub's id, as transformers runs it: GPT-2's activation is its tanh
 /// form, operator by operator (configuration_gpt2.py: gelu_new).
-NamedModel built_in_as_transformers_has_it(const std::string& id, const std::string& name) {
-  NamedModel named = built_in(name);
+NamedModel shipped_as_transformers_has_it(const std::string& id, const HubNetwork& known) {
+  if (known.config) return {.transformer = read_hugging_face(*known.config, id).shape};
+  NamedModel named = built_in(known.built_in);
   if (named.transformer && id.starts_with("openai-community/gpt2"))
     named.transformer->activation = ActivationKind::gelu_new;
   return named;
@@ -86,13 +87,16 @@ NamedModel read_config(const Value& value, const std::optional<Value>& family,
                                              known, known));
     }
     const auto cached = cached_config(text);
-    const std::string name = built_in_of(text);
-    if (!cached && name.empty())
+    const std::optional<HubNetwork> known = hub_network(text);
+    if (!cached && !known)
       value.fail(fmt::format("no file \"{}\", and the hub's cache has no {}", file.string(), text),
                  download_remedy(text));
-    assumptions.push_back(fmt::format("model.hf: {} is {}", text,
-                                      cached ? cached->string() : "the built-in " + name));
-    if (!cached) return built_in_as_transformers_has_it(text, name);
+    assumptions.push_back(
+        fmt::format("model.hf: {} is {}", text,
+                    cached                    ? cached->string()
+                    : known->built_in.empty() ? "known by its dimensions (platforms/models/hub.yaml)"
+                                              : "the built-in " + known->built_in));
+    if (!cached) return shipped_as_transformers_has_it(text, *known);
     file = *cached;
   }
   HuggingFaceModel read = read_hugging_face(file, family);
@@ -116,6 +120,20 @@ NamedModel read_named(Map& map, std::vector<std::string>& assumptions) {
     vary_transformer(map, *named.transformer);
   }
   return named;
+}
+
+/// Megatron-LM makes queries, keys and values in one product, whatever the network's own code does.
+/// Adapters name the layers of that code.
+void fuse_as_the_framework(Map& map, Framework& framework, NamedModel& named) {
+  const char* const key = "model.transformer.fused_qkv";
+  const bool fuses = framework.find(key) == "true";
+  if (!fuses || !named.transformer || named.transformer->latent || map.has("lora")) return;
+  const bool in_dimensions = map.has("transformer");
+  const bool said = map.has("fused_qkv") ||
+                    (in_dimensions && map.require("transformer").as_map().has("fused_qkv"));
+  if (said) return;
+  named.transformer->fused_qkv = true;
+  if (in_dimensions) framework.note(key);
 }
 
 Loss loss_of(const std::string& name) {
@@ -201,16 +219,16 @@ NamedNetwork read_network(const std::string& name_or_file, const ModelShape& sha
     if (!std::filesystem::exists(file, ignored)) {
       if (!is_hub_id(name_or_file)) fail_as_unknown(name_or_file);
       const auto cached = cached_config(name_or_file);
-      const std::string name = built_in_of(name_or_file);
-      if (!cached && name.empty())
+      const std::optional<HubNetwork> known = hub_network(name_or_file);
+      if (!cached && !known)
         throw InputError(
             fmt::format("rehearse: error: no file \"{0}\", and the hub's cache has no {0}\n"
                         "remedy: {1}",
                         name_or_file, download_remedy(name_or_file)));
       if (!cached) {
-        const NamedModel named = built_in_as_transformers_has_it(name_or_file, name);
+        const NamedModel named = shipped_as_transformers_has_it(name_or_file, *known);
         return {named.transformer ? build_transformer(*named.transformer, shape)
-                                  : build_architecture(name, shape),
+                                  : build_architecture(named.name, shape),
                 {}};
       }
       file = *cached;
@@ -256,7 +274,8 @@ void note_eager(Map& map, Scenario& scenario) {
 Model read_architecture(const Value& use, Map& map, Framework& framework, Scenario& scenario) {
   std::vector<std::string>& assumptions = scenario.assumptions;
   const SoundPart part;
-  const NamedModel name = read_named(map, assumptions);
+  NamedModel name = read_named(map, assumptions);
+  fuse_as_the_framework(map, framework, name);
   std::optional<Value> culprit;
   scenario.transformer = name.transformer;
   ModelShape& shape = scenario.shape;

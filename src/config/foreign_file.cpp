@@ -133,7 +133,7 @@ std::optional<ForeignFile> foreign_file(std::string_view text, const std::string
         .what = "TOML, as torchtitan's configurations are",
         .remedy = "`rehearse import config FILE --on NxCLUSTER` makes a scenario of it",
         .format = "torchtitan_toml"};
-  if (auto training = foreign_training(text, text[first])) return training;
+  if (auto training = foreign_training(text)) return training;
   return std::nullopt;
 }
 

@@ -7,9 +7,9 @@
 
 namespace rehearse::inline config {
 
-/// A configuration, a command line or a log of a training framework. `first` is the first character
-/// that is no blank.
-std::optional<ForeignFile> foreign_training(std::string_view text, char first);
+/// A configuration or a command line of a training framework, as platforms/formats/signs.yaml tells
+/// them, else a log of one. Without a format it is none that is read.
+std::optional<ForeignFile> foreign_training(std::string_view text);
 /// The log alone, whose first line that tells may stand far down.
 std::optional<ForeignFile> foreign_log(std::string_view text);
 

@@ -309,11 +309,13 @@ std::vector<std::string> hugging_face_families() {
   return names;
 }
 
-HuggingFaceModel read_hugging_face(const std::filesystem::path& path,
-                                   const std::optional<Value>& family) {
-  const std::filesystem::path file = config_file(path);
+namespace {
+
+/// `name` is empty where the config says it.
+HuggingFaceModel read_config(const Value& value, const std::filesystem::path& file,
+                             const std::string& name, const std::optional<Value>& family) {
   HuggingFaceModel model;
-  HuggingFaceConfig config(Document::load_foreign(file)->root().as_map(), model.assumptions);
+  HuggingFaceConfig config(value.as_map(), model.assumptions);
   if (family) {
     config.ignore({"model_type"});
     model.shape =
@@ -323,11 +325,23 @@ HuggingFaceModel read_hugging_face(const std::filesystem::path& path,
   }
   config.ignore(harmless());
   config.finish(model.shape.family);
-  model.shape.name = name_of(file, config);
+  model.shape.name = name.empty() ? name_of(file, config) : name;
   model.shape.source = fmt::format("{}, read as transformers 5.x builds it", file.string());
   const std::string wrong = contradiction(model.shape);
   if (!wrong.empty()) config.map().where().fail(wrong);
   return model;
+}
+
+}  // namespace
+
+HuggingFaceModel read_hugging_face(const std::filesystem::path& path,
+                                   const std::optional<Value>& family) {
+  const std::filesystem::path file = config_file(path);
+  return read_config(Document::load_foreign(file)->root(), file, "", family);
+}
+
+HuggingFaceModel read_hugging_face(const Value& config, const std::string& name) {
+  return read_config(config, config.file(), name, std::nullopt);
 }
 
 }  // namespace rehearse::inline model

@@ -22,6 +22,8 @@ struct HuggingFaceModel {
 };
 HuggingFaceModel read_hugging_face(const std::filesystem::path& path,
                                    const std::optional<Value>& family = std::nullopt);
+/// The same of a config.json that stands in another document, by the name of its network.
+HuggingFaceModel read_hugging_face(const Value& config, const std::string& name);
 
 /// The model_types that are read.
 std::vector<std::string> hugging_face_families();

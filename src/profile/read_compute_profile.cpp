@@ -87,7 +87,7 @@ Form<Seconds> time_above_zero() {
 Fields<StepTimes> step_fields() {
   using S = StepTimes;
   return {required("forward", &S::forward, time_above_zero(), "Forward."),
-          required("backward", &S::backward, time_above_zero(), "Backward."),
+          required("backward", &S::backward, "Backward; 0 of inference."),
           required("optimizer", &S::optimizer, "Optimizer."),
           required("step", &S::step, time_above_zero(), "All of it.")};
 }

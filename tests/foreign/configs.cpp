@@ -1,4 +1,4 @@
-// Sixty configurations of ten kinds, each beside its scenario, in *.cases here. A run with
+// Configurations of seventeen kinds, each beside its scenario, in *.cases here. A run with
 // REHEARSE_UPDATE=1 in the environment writes what they become now.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,6 +10,7 @@
 
 #include "../scratch.hpp"
 #include "base/data_folder.hpp"
+#include "base/error.hpp"
 #include "foreign/export_config.hpp"
 #include "foreign/import_config.hpp"
 
@@ -73,6 +74,9 @@ ImportOptionsOfConfig options_of(const Case& one) {
     if (word == "--sequence") options.asked.sequence = value;
     if (word == "--batch") options.asked.batch = value;
     if (word == "--framework") options.format = value;
+    if (word == "--precision") options.asked.precision = value;
+    if (word == "--accumulation") options.asked.accumulation = value;
+    if (word == "--config") options.function = value;
   }
   return options;
 }
@@ -101,7 +105,7 @@ BOOST_AUTO_TEST_CASE(each_becomes_its_scenario) {
   for (const std::string& format : format_names()) {
     std::string text;
     const std::vector<Case> cases = cases_of(format);
-    BOOST_TEST(cases.size() >= 6, format);
+    BOOST_TEST(cases.size() >= 3, format);
     for (const Case& one : cases) {
       BOOST_TEST_CONTEXT(format << " " << one.head) {
         const auto file = scratch.write(one.words.front(), one.body);
@@ -125,6 +129,19 @@ BOOST_AUTO_TEST_CASE(each_scenario_can_be_read) {
       }
 }
 
+/// A command needs a length: the one that an export puts there says nothing.
+std::string without_stand_in(std::string scenario, const ImportedConfig& first) {
+  const bool said = first.scenario.find("train:") != std::string::npos;
+  const std::string alone = "train: {steps: 100}\n";
+  const std::size_t at = scenario.find(alone);
+  if (!said && at != std::string::npos) scenario.erase(at, alone.size());
+  const std::string beside = ", steps: 100}";
+  const bool has_steps = first.scenario.find("steps:") != std::string::npos;
+  if (const std::size_t inner = scenario.find(beside); !has_steps && inner != std::string::npos)
+    scenario.replace(inner, beside.size(), "}");
+  return scenario;
+}
+
 /// In, out, and in again is the identity on all that is mapped.
 BOOST_AUTO_TEST_CASE(out_and_in_again_is_the_same_scenario) {
   const Scratch scratch;
@@ -142,7 +159,7 @@ BOOST_AUTO_TEST_CASE(out_and_in_again_is_the_same_scenario) {
         options.format = out;
         ImportedConfig second;
         BOOST_REQUIRE_NO_THROW(second = import_config({file}, options));
-        BOOST_TEST(scenario_of(second) == scenario_of(first));
+        BOOST_TEST(without_stand_in(scenario_of(second), first) == scenario_of(first));
         BOOST_TEST(names_of(second.told.unknown) == "");
         BOOST_TEST(names_of(second.told.cannot) == "");
       }
@@ -168,6 +185,65 @@ BOOST_AUTO_TEST_CASE(torchtitans_own_checkpoints_are_written_out) {
   BOOST_TEST(written("", every));
   BOOST_TEST(written(key + "{every_layer: 2}", every));
   BOOST_TEST(written(key + "none", none));
+}
+
+ExportedConfig megatron_of(const std::string& framework, const std::string& strategy,
+                           const std::string& more = "") {
+  const auto document = Document::parse(
+      fmt::format("framework: {}\nmodel: {{use: llama_3_8b, sequence: 4096, batch_per_gpu: 1, "
+                  "precision: bf16_master}}\ncluster: {{use: dgx_h100, nodes: 1}}\n"
+                  "strategy: {{{}}}\noptimizer: {{adamw: {{}}}}\n{}",
+                  framework, strategy, more),
+      "test.yaml");
+  return export_config(read_scenario(*document), *document, "megatron");
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// 1e9 and 15e9 tokens of 4,096 a sample, rounded up.
+BOOST_AUTO_TEST_CASE(an_exported_command_trains_what_was_asked) {
+  const auto samples = [](const std::string& train) {
+    return megatron_of("megatron", "zero: {stage: 1}", train).text;
+  };
+  BOOST_TEST(has(samples("train: {tokens: 1B}\n"), "--train-samples 244141 "));
+  BOOST_TEST(has(samples("train: {tokens: 15B}\n"), "--train-samples 3662110 "));
+  BOOST_TEST(has(samples("train: {steps: 77}\n"), "--train-iters 77 "));
+  BOOST_TEST(has(megatron_of("megatron", "zero: {stage: 1}").notes.back(), "how long it trains"));
+}
+
+BOOST_AUTO_TEST_CASE(an_export_keeps_to_the_frameworks_own_checks) {
+  const std::string fsdp = megatron_of("megatron", "fsdp2: {}").text;
+  BOOST_TEST(has(fsdp, "--no-gradient-accumulation-fusion"));
+  BOOST_TEST(!has(fsdp, "CUDA_DEVICE_MAX_CONNECTIONS"));
+  const std::string tensor = megatron_of("megatron", "zero: {stage: 1}, tensor_parallel: 2").text;
+  BOOST_TEST(has(tensor, "export CUDA_DEVICE_MAX_CONNECTIONS=1"));
+  // core_v0.18.2 and later refuse TransformerEngine's fused loss, which earlier ones have.
+  BOOST_TEST(!has(tensor, "--cross-entropy-fusion-impl te"));
+  const std::string zero = "zero: {stage: 1}";
+  BOOST_TEST(has(megatron_of("{megatron: core_v0.14.0}", zero).text, "--cross-entropy-fusion-impl te"));
+  BOOST_TEST(!has(megatron_of("{megatron: core_v0.19.0}", zero).text, "cross-entropy"));
+  BOOST_CHECK_THROW(megatron_of("megatron", zero + ", pipeline_parallel: 3, micro_batches: 3"),
+                    InputError);
+}
+
+BOOST_AUTO_TEST_CASE(options_take_the_place_of_what_a_file_says) {
+  const Scratch scratch;
+  const auto file = scratch.write("ds.json",
+                                  "{\"train_micro_batch_size_per_gpu\": \"auto\", \"bf16\": "
+                                  "{\"enabled\": \"auto\"}, \"gradient_accumulation_steps\": "
+                                  "\"auto\", \"zero_optimization\": {\"stage\": 2}}\n");
+  ImportOptionsOfConfig options;
+  options.asked.on = "1xdgx_h100";
+  options.asked.model = "llama_3_8b";
+  options.asked.batch = "1";
+  BOOST_CHECK_THROW(import_config({file}, options), InputError);  // the precision is nobody's
+  options.asked.precision = "bf16";
+  options.asked.accumulation = "4";
+  const std::string scenario = import_config({file}, options).scenario;
+  BOOST_TEST(has(scenario, "precision: bf16_master"));
+  BOOST_TEST(has(scenario, "gradient_accumulation: 4"));
 }
 
 }  // namespace

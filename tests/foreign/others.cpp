@@ -52,6 +52,24 @@ BOOST_AUTO_TEST_CASE(every_dependency_is_a_node_before_it) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(empty_messages_are_refused_at_the_second) {
+  BOOST_CHECK_THROW(read_chakra(std::string(1'000'000, '\0'), "zeros.et"), InputError);
+}
+
+BOOST_AUTO_TEST_CASE(nodes_in_a_circle_are_refused_by_their_file) {
+  ChakraNode first, second;
+  first.id = 1;
+  first.data = {2};
+  second.id = 2;
+  second.control = {1};
+  try {
+    chakra_summary({{"rank0.et", {first, second}}});
+    BOOST_ERROR("no error");
+  } catch (const InputError& wrong) {
+    BOOST_TEST(std::string(wrong.what()).starts_with("rank0.et: error: 2 of 2 nodes wait"));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_cut_trace_is_refused_at_its_byte) {
   const std::string whole = to_chakra(chakra_nodes(toy(), 0));
   int refused = 0;
@@ -84,6 +102,7 @@ BOOST_AUTO_TEST_CASE(a_mesh_without_a_switch_is_told) {
       "\tGPU0\tGPU1\tGPU2\nGPU0\tX\tNV2\tSYS\nGPU1\tNV2\tX\tSYS\nGPU2\tSYS\tSYS\tX\n", "topo.txt");
   BOOST_TEST(node.nvlinks.value() == 0);
   BOOST_TEST(node.untold.front().starts_with("nvlink: 1 of 3 pairs"));
+  BOOST_TEST(node.paths.front() == "2 of 3 pairs of GPUs go through the link between sockets");
 }
 
 BOOST_AUTO_TEST_CASE(nccls_xml_tells_rates) {
@@ -101,6 +120,50 @@ BOOST_AUTO_TEST_CASE(nccls_xml_tells_rates) {
   const Cluster cluster =
       read_cluster(Document::parse(cluster_text(node, "H100-SXM", "t"), "t")->root());
   BOOST_TEST(cluster.groups.front().node.nics == 1);
+}
+
+/// Drivers since 2023 have a last column "GPU NUMA ID", which is no GPU.
+BOOST_AUTO_TEST_CASE(columns_of_gpus_have_numbers) {
+  const NodeTopology node = read_topology(
+      "\tGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n"
+      "GPU0\t X \tNV18\tNODE\t0-47\t0\t\tN/A\nGPU1\tNV18\t X \tSYS\t0-47\t0\t\tN/A\n",
+      "topo.txt");
+  BOOST_TEST(node.nvlinks.value() == 18);
+  BOOST_TEST(cluster_text(node, "H100-SXM", "t").find("nvlink: 450GBps") != std::string::npos);
+}
+
+/// A DGX-1's V100s have six links each, to four others; behind a switch each pair shows all.
+BOOST_AUTO_TEST_CASE(links_of_a_mesh_add_up_and_those_of_a_switch_do_not) {
+  std::string mesh = "\tGPU0\tGPU1\tGPU2\tGPU3\n", switched = mesh;
+  for (int i = 0; i < 4; ++i) {
+    mesh += "GPU" + std::to_string(i);
+    switched += "GPU" + std::to_string(i);
+    for (int j = 0; j < 4; ++j) {
+      mesh += i == j ? "\tX" : "\tNV2";
+      switched += i == j ? "\tX" : "\tNV12";
+    }
+    mesh += "\n";
+    switched += "\n";
+  }
+  const auto text = [](const std::string& matrix, const std::string& gpu) {
+    return cluster_text(read_topology(matrix, "topo.txt"), gpu, "t");
+  };
+  BOOST_TEST(text(mesh, "V100-SXM2-32").find("nvlink: 150GBps  # 6 links") != std::string::npos);
+  BOOST_TEST(text(switched, "A100-SXM-80").find("nvlink: 300GBps  # 12 links") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(xgmi_links_and_impossible_nics_are_told) {
+  const NodeTopology node = read_topology(
+      "<system version=\"2\"><pci class=\"0x120000\" vendor=\"0x1002\" device=\"0x74a1\" "
+      "link_speed=\"32.0 GT/s PCIe\" link_width=\"16\"><gpu dev=\"0\">\n"
+      "<xgmi target=\"a\" count=\"1\"/></gpu></pci><pci class=\"0x120000\"><gpu dev=\"1\">\n"
+      "<xgmi target=\"b\" count=\"1\"/></gpu></pci>\n"
+      "<nic><net name=\"cxi0\" speed=\"200000000\"/></nic></system>\n",
+      "rccl.xml");
+  BOOST_TEST(node.nvlinks.value() == 1);
+  BOOST_TEST(node.nics.value() == 0);
+  BOOST_TEST(node.untold.front().starts_with("nic: 1 NICs of 200000 Gbit/s"));
+  BOOST_TEST(gpu_of_pci_device(node.pci_device) == "MI300X");
 }
 
 /// Of a step that its GPUs bind, speed is what a measured step tells, to the thousandth.

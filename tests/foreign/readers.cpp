@@ -45,7 +45,7 @@ BOOST_AUTO_TEST_CASE(a_scripts_own_variables_are_put_in) {
   BOOST_TEST(options.count("no") == 0u);
 }
 
-/// A shell splits an array's items at their spaces, but between quotes.
+/// A shell splits an array's items at their spaces, but between quotes; an option is meant so.
 BOOST_AUTO_TEST_CASE(an_arrays_items_are_split_where_a_shell_splits_them) {
   const std::string array = "A=(\"--fp8-format hybrid\" --bf16)\n";
   const auto split = shell_entries(array + "torchrun pretrain_gpt.py ${A[@]}\n", "x.sh");
@@ -56,7 +56,76 @@ BOOST_AUTO_TEST_CASE(an_arrays_items_are_split_where_a_shell_splits_them) {
   BOOST_TEST(split[1].value == "hybrid");
   const auto whole = shell_entries(array + "torchrun pretrain_gpt.py \"${A[@]}\"\n", "x.sh");
   BOOST_REQUIRE(whole.size() == 3u);
-  BOOST_TEST(whole[1].key == "fp8_format hybrid");
+  BOOST_TEST(whole[1].key == "fp8_format");
+  BOOST_TEST(whole[1].value == "hybrid");
+}
+
+BOOST_AUTO_TEST_CASE(tests_that_the_file_decides_are_decided) {
+  const auto options = options_of(
+      "D=\"fp8\"\nF=${F:-1}\nA=(--a)\n"
+      "if [ \"${F}\" = 1 ]; then\n  A=(\"${A[@]}\" --b)\nelse\n  A+=(--no)\nfi\n"
+      "if [[ \"$D\" == \"bf16\" ]]; then\n  A+=(--no)\nelif [[ $D = fp8 ]]; then\n  A+=(--c)\nfi\n"
+      "if [ $# -gt 1 ]; then\n  A+=(--d)\nfi\n"
+      "if [ -n \"$D\" ] && [ -f x ]; then\n  A+=(--e)\nfi\n"
+      "[ $F -eq 2 ] && A+=(--no)\n[ $F -eq 1 ] && A+=(--f)\n"
+      "cat <<EOF > x.json\n{\"it's\": 1}\nEOF\n"
+      "torchrun train.py \"${A[@]}\" --g $(expr 16 / 8)\n");
+  for (const char* name : {"a", "b", "c", "f"}) BOOST_TEST(options.at(name) == "true");
+  for (const char* name : {"d", "e"}) BOOST_TEST(options.at(name) == "true ?");
+  BOOST_TEST(options.at("g") == "2");
+  BOOST_TEST(options.count("no") == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(launchers_words_and_modules_are_told_from_the_scripts) {
+  const auto options = options_of(
+      "accelerate launch --num_processes 8 -m my.train --per_device_train_batch_size 4 lr=1\n");
+  BOOST_TEST(options.at("launcher.num_processes") == "8");
+  BOOST_TEST(options.at("launcher.script") == "my.train");
+  BOOST_TEST(options.at("per_device_train_batch_size") == "[4, lr=1]");
+  const auto swift = options_of("NPROC_PER_NODE=2 swift sft --model a/b --max_length=2048\n");
+  BOOST_TEST(swift.at("launcher.script") == "swift");
+  BOOST_TEST(swift.at("model") == "a/b");
+  BOOST_TEST(swift.at("max_length") == "2048");
+}
+
+BOOST_AUTO_TEST_CASE(what_is_nested_too_deep_is_refused) {
+  std::string sum = "torchrun t.py --a ", keys = "a";
+  for (int i = 0; i < 4000; ++i) sum += "$((";
+  BOOST_CHECK_THROW(shell_entries(sum + "1", "run.sh"), InputError);
+  for (int i = 0; i < 20000; ++i) keys += ".a";
+  BOOST_CHECK_THROW(toml_entries("[" + keys + "]\nb = 1\n", "t.toml"), InputError);
+  BOOST_CHECK_NO_THROW(toml_entries("[a.b]\nc = \"" + keys + "\"\n", "t.toml"));
+}
+
+const std::string kRegistry =
+    "from x import y\n\n\n"
+    "def small() -> Trainer.Config:\n"
+    "    spec = model_registry(\"8B\", attn_backend=\"varlen\")\n"
+    "    return Trainer.Config(\n"
+    "        model_spec=spec,  # a comment, with a (\n"
+    "        optimizer=default_adamw(lr=8e-4),\n"
+    "        training=TrainingConfig(tokens=8 * 2048, steps=10),\n"
+    "        activation_checkpoint=FullAC.Config(),\n"
+    "        filters=(lambda s: s is not None,),\n"
+    "    )\n\n\n"
+    "def large() -> Trainer.Config:\n"
+    "    \"\"\"Changes it.\"\"\"\n"
+    "    config = small()\n"
+    "    config.training.steps = 20\n"
+    "    config.parallelism.tensor_parallel_degree = 2\n"
+    "    return config\n";
+
+BOOST_AUTO_TEST_CASE(a_registry_in_python_is_read_as_text) {
+  std::map<std::string, std::string> settings;
+  for (const Entry& entry : python_entries(kRegistry, "r.py", "large"))
+    settings[entry.key] = entry.value;
+  BOOST_TEST(settings.at("model_spec") == "8B");
+  BOOST_TEST(settings.at("model_spec.attn_backend") == "varlen");
+  BOOST_TEST(settings.at("training.tokens") == "16384");
+  BOOST_TEST(settings.at("training.steps") == "20");
+  BOOST_TEST(settings.at("parallelism.tensor_parallel_degree") == "2");
+  BOOST_TEST(settings.at("activation_checkpoint") == "FullAC.Config");
+  BOOST_CHECK_THROW(python_entries(kRegistry, "r.py", ""), InputError);
 }
 
 BOOST_AUTO_TEST_CASE(what_the_file_does_not_say_is_not_guessed) {
@@ -264,6 +333,60 @@ BOOST_AUTO_TEST_CASE(other_spellings_of_a_log_are_read) {
   // The text before the first step may be long.
   const std::string settings(200'000, '.');
   BOOST_TEST(log_of(settings + "\nelapsed time per iteration (ms): 5 |\n").step_times.size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(logs_of_further_frameworks_are_read) {
+  const TrainingLog nanotron = log_of(
+      "iteration: 5 / 10 | consumed_tokens: 2.62M | elapsed_time_per_iteration_ms: 1.2K | "
+      "tokens_per_sec: 437K | tokens_per_sec_per_gpu: 54.6K | global_batch_size: 512 | lm_loss: 9 | "
+      "model_tflops_per_gpu: 301\n");
+  BOOST_TEST(nanotron.step_times.at(0) == 1.2);
+  BOOST_TEST(nanotron.global_batch.value() == 512);
+  BOOST_TEST(nanotron.tflops_per_gpu.at(0) == 301.0);
+  const TrainingLog litgpt = log_of(
+      "Epoch 1 | iter 1 step 0 | loss train: 1.5 | iter time: 300.00 ms\n"
+      "Epoch 1 | iter 2 step 1 | loss train: 1.5 | iter time: 310.00 ms (step)\n");
+  BOOST_TEST(litgpt.step_times.at(0) == 0.61, boost::test_tools::tolerance(1e-9));
+  BOOST_TEST(log_of("iter 10: loss 3.2, time 135.20ms, mfu 40.12%\n").step_times.at(0) == 0.1352,
+             boost::test_tools::tolerance(1e-9));
+  const TrainingLog maxtext = log_of(
+      "completed step: 3, seconds: 4.250, TFLOP/s/device: 380.5, Tokens/s/device: 9000.1, loss: 8\n");
+  BOOST_TEST(maxtext.step_times.at(0) == 4.25);
+  BOOST_TEST(log_of("throughput/device/tokens_per_second=8,123\n").tokens_per_s_per_gpu.at(0) == 8123.0);
+  const TrainingLog swift = log_of(
+      "{'loss': 1.2, 'memory(GiB)': 20.5, 'train_speed(iter/s)': 0.25}\n");
+  BOOST_TEST(swift.step_times.at(0) == 4.0);
+  BOOST_TEST(swift.reserved_bytes.value() == 20.5 * 1073741824);
+  const TrainingLog history =
+      log_of("\"train/global_step\",\"_runtime\",\"loss\"\n10,20,1\n20,30,1\n30,40,1\n");
+  BOOST_TEST(history.step_times.size() == 2u);
+  BOOST_TEST(history.step_times.at(0) == 1.0);
+}
+
+BOOST_AUTO_TEST_CASE(a_trainers_bars_and_metrics_tell_steps_and_batches) {
+  const TrainingLog bar = log_of(
+      "***** Running training *****\n"
+      "  Total train batch size (w. parallel, distributed & accumulation) = 32\n"
+      " 32%|###| 100/313 [02:49<06:00,  1.69s/it]\r 33%|###| 101/313 [02:51<06:00,  2.0it/s]\n");
+  BOOST_TEST(bar.step_times.size() == 2u);
+  BOOST_TEST(bar.step_times.at(0) == 1.69);
+  BOOST_TEST(bar.step_times.at(1) == 0.5);
+  BOOST_TEST(bar.global_batch.value() == 32);
+  const TrainingLog end = log_of(
+      "{'train_runtime': 2000.0, 'train_samples_per_second': 321.97, 'train_steps_per_second': "
+      "1.257}\n");
+  BOOST_TEST(end.global_batch.value() == 256);
+  const TrainingLog block = log_of(
+      "***** train metrics *****\n  train_samples_per_second =      4.800\n"
+      "  train_steps_per_second   =       0.15\n");
+  BOOST_TEST(block.step_times.at(0) == 1 / 0.15);
+  BOOST_TEST(block.global_batch.value() == 32);
+}
+
+BOOST_AUTO_TEST_CASE(a_memory_of_zero_is_none_and_a_link_is_no_rate) {
+  BOOST_TEST(!log_of("step:  3  loss:  4.9  memory:  0.00GiB(0.00%)  tps: 3,483\n")
+                  .reserved_bytes.has_value());
+  BOOST_CHECK_THROW(log_of("# loss: see https://x.org for memory: 1\n"), InputError);
 }
 
 BOOST_AUTO_TEST_CASE(a_log_without_a_time_is_refused) {
