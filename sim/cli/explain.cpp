@@ -6,6 +6,8 @@
 #include "cli/inputs.hpp"
 #include "cli/options.hpp"
 #include "explain/explain_scenario.hpp"
+#include "explain/kernel_table.hpp"
+#include "foreign/kernel_comparison.hpp"
 #include "html/html.hpp"
 #include "predict/measured_job.hpp"
 #include "study/progress_bar.hpp"
@@ -19,6 +21,8 @@ struct ExplainCommand {
   AnswerOptions answer;
   std::filesystem::path trace;  ///< Chrome trace with the critical path; empty: none
   double more = 0.1;            ///< of each resource: 0.1 for 10 %
+  bool kernels = false;           ///< the step's kernels in the place of what bounds it
+  std::filesystem::path against;  ///< a trace that they are set beside; empty: none
   int workers = 4;              ///< slow ones that are asked about, one by one
   int jobs = 0;                 ///< simulations side by side; 0: one per core
 };
@@ -33,11 +37,41 @@ ExplainedRun explained(const Scenario& scenario, const ExplainCommand& command) 
                             }});
 }
 
+void show_kernels(const KernelTable& table, const ExplainCommand& command) {
+  const Detail detail = command.answer.verbose ? Detail::all : Detail::brief;
+  write_answer(
+      {.table = [&](int width, bool color) { return to_terminal(table, width, color, detail); },
+       .json = [&] { return to_json(table); },
+       .csv = [&] { return to_csv(table); },
+       .page = [&] { return to_html(to_json(table)); }},
+      command.answer);
+}
+
+void show_kernels_against(const KernelTable& table, const ExplainCommand& command) {
+  const KinetoTrace trace = read_kineto(command.against, [](double) {}, KinetoPart::shapes);
+  const KernelComparison both = compare_kernels(table, trace);
+  const Detail detail = command.answer.verbose ? Detail::all : Detail::brief;
+  write_answer(
+      {.table = [&](int width, bool color) { return to_terminal(both, width, color, detail); },
+       .json = [&] { return to_json(both); },
+       .csv = [&] { return to_csv(both); },
+       .page = [&] { return to_html(to_json(both)); }},
+      command.answer);
+}
+
 void show_explanation(const ExplainCommand& command) {
+  if (!command.kernels && !command.against.empty())
+    throw CLI::RequiresError("--against", "--kernels");
+  if (command.kernels && !command.trace.empty()) throw CLI::ExcludesError("--kernels", "--trace");
   const Scenario scenario = read_question(command.scenario, command.overrides);
   check_outputs({{"--output", command.answer.output},
                  {"--html", command.answer.html},
                  {"--trace", command.trace}});
+  if (command.kernels) {
+    const KernelTable table = kernel_table(scenario);
+    if (command.against.empty()) return show_kernels(table, command);
+    return show_kernels_against(table, command);
+  }
   const ExplainedRun run = explained(scenario, command);
   const Explanation& told = run.explanation;
   if (!command.trace.empty()) write_file(command.trace, chrome_trace(scenario, run));
@@ -63,6 +97,10 @@ void add_explain(CLI::App& app) {
   add_count(explain_app, "--workers", command->workers,
             "Slow ranks to ask about, one by one; else 4", 0);
   add_jobs(explain_app, command->jobs);
+  explain_app.add_flag("--kernels", command->kernels,
+                       "The step's kernels by operator, in the place of what bounds it");
+  add(explain_app, "--against", command->against,
+      "With --kernels: beside those of a trace of torch.profiler (record_shapes=True)", "FILE");
   add_answer(explain_app, command->answer, "table, json, or csv of what more buys");
   add(explain_app, "--trace", command->trace, "Write a step's trace with its critical path",
       "FILE");

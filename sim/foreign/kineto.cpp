@@ -40,6 +40,7 @@ struct Event {
   char phase = 0;
   Category category = Category::other;
   std::string name, collective, dtype, group, type;
+  std::string sizes;  ///< of all inputs, where somebody asks
   double begin = -1, duration = -1;
   double thread = 0, stream = 0, correlation = -1, sequence = -1;
   double in = 0, out = 0, ranks = 0, allocated = 0, device_type = -1;
@@ -48,7 +49,7 @@ struct Event {
   void clear() {
     phase = 0;
     category = Category::other;
-    for (std::string* text : {&name, &collective, &dtype, &group, &type}) text->clear();
+    for (std::string* text : {&name, &collective, &dtype, &group, &type, &sizes}) text->clear();
     begin = duration = correlation = sequence = device_type = -1;
     thread = stream = in = out = ranks = allocated = elements = 0;
   }
@@ -66,6 +67,7 @@ enum class Place : std::uint8_t {
   arguments,
   shapes,  ///< an operator's "Input Dims", of which the first counts
   shape,
+  further,  ///< another input's dimensions, or those of one tensor of a list
   types,  ///< likewise
   passed
 };
@@ -134,7 +136,12 @@ class Reader : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Reader> {
         if (key_ == "Input Dims" && !is_object) return Place::shapes;
         return key_ == "Input type" && !is_object ? Place::types : Place::passed;
       case Place::shapes:
-        return is_first_ && !is_object ? Place::shape : Place::passed;
+        if (is_object) return Place::passed;
+        if (is_first_) return Place::shape;
+        return part_ == KinetoPart::shapes ? Place::further : Place::passed;
+      case Place::shape:
+      case Place::further:
+        return part_ == KinetoPart::shapes && !is_object ? Place::further : Place::passed;
       default:
         return Place::passed;
     }
@@ -148,6 +155,7 @@ class Reader : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Reader> {
     if (places_.back() == Place::events) found_ = true;
     if (places_.back() == Place::event) event_.clear();
     if (places_.back() == Place::shape) product_ = 1;
+    if (places_.back() == Place::shape || places_.back() == Place::further) opens_ = true;
     text_.pass_token();
     return true;
   }
@@ -156,6 +164,11 @@ class Reader : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Reader> {
     const Place ended = places_.back();
     places_.pop_back();
     if (ended == Place::event) take_event();
+    if ((ended == Place::shape || ended == Place::further) && !opens_ && in_shape_) {
+      event_.sizes += ']';
+      in_shape_ = false;
+    }
+    opens_ = false;
     is_first_ = false;
     text_.pass_token();
     return true;
@@ -179,10 +192,26 @@ class Reader : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Reader> {
       case Place::shape:
         // 128 of [[8, 16], [16]]: operators that add up gradients, and Gloo's, need it.
         event_.elements = product_ *= number;
+        add_size(number);
+        return;
+      case Place::further:
+        add_size(number);
         return;
       default:
         return;
     }
+  }
+
+  void add_size(double number) {
+    if (part_ != KinetoPart::shapes) return;
+    if (in_shape_) {
+      event_.sizes += ", ";
+    } else {
+      event_.sizes += event_.sizes.empty() ? "[" : " [";
+    }
+    event_.sizes += std::to_string(whole(number));
+    in_shape_ = true;
+    opens_ = false;
   }
 
   void take_argument(double number) {
@@ -263,7 +292,7 @@ class Reader : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Reader> {
       trace_.collectives.push_back({span(event_.thread, -1), event_.name.substr(5), event_.type,
                                     event_.group, event_.elements, 0});
       trace_.gloo_threads.insert(trace_.collectives.back().kernel.thread);
-    } else if (part_ == KinetoPart::all) {
+    } else if (part_ != KinetoPart::collectives) {
       take_work();
     }
   }
@@ -274,6 +303,8 @@ class Reader : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Reader> {
         if (event_.elements > 0 && event_.name == "torch::autograd::AccumulateGrad")
           trace_.parameters[trace_.operators.size()] = whole(event_.elements);
         trace_.operators.push_back(span(event_.thread, event_.sequence));
+        if (part_ == KinetoPart::shapes)
+          trace_.shapes.push_back(name_index(event_.sizes.substr(0, kMostName)));
         break;
       case Category::kernel:
         trace_.kernels.push_back(span(event_.stream, event_.correlation));
@@ -297,6 +328,7 @@ class Reader : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Reader> {
   std::string key_;  ///< of the object that is being read
   std::vector<Place> places_{Place::outside};
   bool found_ = false, is_first_ = true;
+  bool opens_ = false, in_shape_ = false;  ///< a list of sizes begins; has some
   double product_ = 1;
   std::unordered_map<std::string, std::uint32_t> indices_;
 };

@@ -39,6 +39,8 @@ struct KinetoTrace {
   int rank = 0;
   std::vector<std::string> names;
   std::vector<TraceSpan> operators;                ///< cpu_op
+  /// Sizes of each operator's tensors, of `names`: "[2, 128] [1024]"; empty: nobody asked.
+  std::vector<std::uint32_t> shapes;
   std::vector<TraceSpan> launches;                 ///< cuda_runtime and cuda_driver calls
   std::vector<TraceSpan> kernels;                  ///< copies and sets included, NCCL's left out
   std::vector<TraceSpan> notes;                    ///< user_annotation of the host
@@ -52,8 +54,9 @@ struct KinetoTrace {
   const std::string& name_of(const TraceSpan& span) const { return names[span.name]; }
 };
 
-/// Parts of a trace that are kept. Ranks after the first need their collectives alone.
-enum class KinetoPart : std::uint8_t { all, collectives };
+/// Parts of a trace that are kept. Ranks after the first need their collectives alone; `shapes`:
+/// all, and the sizes of operators' tensors (torch.profiler's record_shapes).
+enum class KinetoPart : std::uint8_t { all, collectives, shapes };
 
 /// Reads a trace event by event, gzip's or plain: little more than what KinetoTrace keeps is in
 /// memory. `progress` is told bytes. InputError with the event where the file is none.

@@ -73,6 +73,8 @@ TransformerShape read_usual(HuggingFaceConfig& config);
 TransformerShape read_llama(HuggingFaceConfig& config, bool tied = false);
 /// The residual's, the embeddings' and the logits' factors (Granite).
 void read_factors(HuggingFaceConfig& config, TransformerShape& t);
+/// The channels of a head that turn: `partial_rotary_factor` of them.
+void read_partial_rotation(HuggingFaceConfig& config, TransformerShape& t, double fallback);
 /// Layers whose positions are not told apart: `no_rope_layers` (0 for one of them), or every so
 /// many (Llama 4, SmolLM3).
 void read_unrotated(HuggingFaceConfig& config, TransformerShape& t);

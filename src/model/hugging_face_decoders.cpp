@@ -55,7 +55,7 @@ TransformerShape read_gemma(HuggingFaceConfig& config) {
   t.embedding_scale = true;
   t.qkv_bias = t.output_bias = config.flag_or("attention_bias", false);
   t.tied = config.flag_or("tie_word_embeddings", true);
-  t.norm_form = NormForm::wide;
+  t.norm_form = NormForm::offset;
   config.ignore({"use_bidirectional_attention"});
   return t;
 }
@@ -84,7 +84,8 @@ TransformerShape read_gemma3(HuggingFaceConfig& config) {
   t.embedding_scale = true;
   t.norm_place = NormPlace::around;
   t.head_norm = HeadNorm::each_head;
-  t.norm_form = NormForm::wide;
+  t.spelling.heads_first = true;
+  t.norm_form = NormForm::offset;
   t.qkv_bias = t.output_bias = config.flag_or("attention_bias", false);
   t.tied = config.flag_or("tie_word_embeddings", true);
   t.softcap = config.number_or("attn_logit_softcapping", 0);
@@ -115,7 +116,9 @@ TransformerShape read_phi3(HuggingFaceConfig& config) {
   t.dropout = config.number_or("resid_pdrop", 0);
   t.qkv_bias = t.output_bias = config.flag_or("attention_bias", false);
   read_sliding(config, t);
-  config.ignore({"partial_rotary_factor", "embd_pdrop"});
+  t.spelling.slices = t.partial_rotation = true;
+  read_partial_rotation(config, t, 1);
+  config.ignore({"embd_pdrop"});
   return t;
 }
 
@@ -123,6 +126,7 @@ TransformerShape read_olmo2(HuggingFaceConfig& config) {
   TransformerShape t = read_llama(config);
   t.norm_place = NormPlace::after;
   t.head_norm = HeadNorm::all_heads;
+  t.spelling.wide_rotation = true;
   t.norm_form = NormForm::wide;
   return t;
 }
@@ -133,13 +137,14 @@ TransformerShape read_gpt_neox(HuggingFaceConfig& config) {
   t.feed_forward = config.count("intermediate_size");
   t.norm = NormKind::layer_norm;
   t.parallel_norms = config.flag_or("use_parallel_residual", true) ? 2 : 0;
-  t.fused_qkv = true;
+  t.fused_qkv = t.spelling.by_head = t.partial_rotation = true;
+  read_partial_rotation(config, t, config.number_or("rotary_pct", 0.25));
   t.gated = false;
   t.qkv_bias = t.output_bias = config.flag_or("attention_bias", true);
   t.feed_forward_bias = true;
   t.dropout = config.number_or("hidden_dropout", 0);
   t.tied = config.flag_or("tie_word_embeddings", false);
-  config.ignore({"rotary_pct", "rotary_emb_base", "partial_rotary_factor"});
+  config.ignore({"rotary_emb_base"});
   return t;
 }
 

@@ -1,12 +1,24 @@
 // Decoders that vary Llama: other norms, layers without rotation, factors.
+#include <algorithm>
+
 #include "model/hugging_face_config.hpp"
 
 namespace rehearse::inline model {
 
 void read_factors(HuggingFaceConfig& config, TransformerShape& t) {
-  t.embedding_scale = t.branch_scale = t.logits_scale = true;
+  t.embedding_scale = t.branch_scale = t.logits_scale = t.divided_logits = true;
   config.ignore(
       {"embedding_multiplier", "residual_multiplier", "logits_scaling", "attention_multiplier"});
+}
+
+void read_partial_rotation(HuggingFaceConfig& config, TransformerShape& t, double fallback) {
+  double share = config.number_or("partial_rotary_factor", fallback);
+  if (const std::optional<Value> rope = config.field("rope_parameters")) {
+    std::vector<std::string> none;
+    share = HuggingFaceConfig(rope->as_map(), none).number_or("partial_rotary_factor", share);
+  }
+  const auto width = static_cast<std::int64_t>(share * static_cast<double>(t.head_width));
+  t.rotated_width = std::clamp<std::int64_t>(width / 2 * 2, 2, t.head_width);
 }
 
 void read_unrotated(HuggingFaceConfig& config, TransformerShape& t) {
@@ -57,8 +69,9 @@ TransformerShape read_glm4(HuggingFaceConfig& config) {
   t.qkv_bias = config.flag_or("attention_bias", true);
   t.output_bias = false;
   t.fused_gate = t.partial_rotation = true;
+  t.spelling.neighbours = t.spelling.repeats_table = true;
   config.require_value("mlp_bias", false);
-  config.ignore({"partial_rotary_factor"});
+  read_partial_rotation(config, t, 0.5);
   return t;
 }
 
@@ -66,6 +79,7 @@ TransformerShape read_olmo3(HuggingFaceConfig& config) {
   TransformerShape t = read_llama(config);
   t.norm_place = NormPlace::after;
   t.head_norm = HeadNorm::all_heads;
+  t.spelling.wide_rotation = true;
   t.norm_form = NormForm::wide;
   t.full_every = 4;
   read_sliding(config, t);
@@ -78,6 +92,7 @@ TransformerShape read_ernie4_5(HuggingFaceConfig& config) {
   TransformerShape t = read_llama(config, true);
   t.head_width = config.count_or("head_dim", 128);
   t.qkv_bias = t.output_bias = t.feed_forward_bias = config.flag_or("use_bias", false);
+  t.spelling.neighbours = t.spelling.repeats_table = true;
   return t;
 }
 
@@ -86,6 +101,7 @@ TransformerShape read_exaone4(HuggingFaceConfig& config) {
   TransformerShape t = read_llama(config);
   t.norm_place = NormPlace::after;
   t.head_norm = HeadNorm::each_head;
+  t.spelling.heads_first = true;
   config.require_value("attention_bias", false);
   config.require_value("mlp_bias", false);
   read_sliding(config, t);
@@ -99,6 +115,7 @@ TransformerShape read_exaone4(HuggingFaceConfig& config) {
 TransformerShape read_hunyuan(HuggingFaceConfig& config) {
   TransformerShape t = read_llama(config);
   t.head_norm = HeadNorm::each_head;
+  t.spelling.rotates_first = t.spelling.heads_first = true;
   config.require_value("mlp_bias", false);
   config.ignore({"eod_token_id"});
   return t;
@@ -116,6 +133,7 @@ TransformerShape read_apertus(HuggingFaceConfig& config) {
   TransformerShape t = read_usual(config);
   t.feed_forward = config.count("intermediate_size");
   t.head_norm = HeadNorm::each_head;
+  t.spelling.heads_first = true;
   t.gated = false;
   t.activation = ActivationKind::gelu;
   t.qkv_bias = t.output_bias = config.flag_or("attention_bias", false);

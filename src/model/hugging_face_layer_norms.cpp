@@ -29,6 +29,7 @@ TransformerShape read_phi(HuggingFaceConfig& config) {
   TransformerShape t = with_layer_norms(config);
   t.parallel_norms = 1;
   t.partial_rotation = true;
+  read_partial_rotation(config, t, 0.5);
   t.gated = false;
   t.activation = read_activation(config, {"hidden_act"}, "gelu_new");
   t.qkv_bias = t.output_bias = t.feed_forward_bias = t.head_bias = true;
@@ -42,6 +43,7 @@ TransformerShape read_stablelm(HuggingFaceConfig& config) {
   TransformerShape t = with_layer_norms(config);
   t.parallel_norms = config.flag_or("use_parallel_residual", false) ? 1 : 0;
   t.partial_rotation = true;
+  read_partial_rotation(config, t, 0.25);
   t.qkv_bias = config.flag_or("use_qkv_bias", false);
   t.dropout = config.number_or("hidden_dropout", 0);
   t.embedding_dropout = t.attended_dropout = false;
@@ -53,6 +55,7 @@ TransformerShape read_stablelm(HuggingFaceConfig& config) {
 TransformerShape read_cohere(HuggingFaceConfig& config) {
   TransformerShape t = with_layer_norms(config);
   t.norm_form = NormForm::written_out;
+  t.spelling.neighbours = t.spelling.widens_heads = true;
   t.norm_bias = false;
   t.parallel_norms = 1;
   t.qkv_bias = t.output_bias = config.flag_or("attention_bias", false);
@@ -78,6 +81,7 @@ TransformerShape read_olmo(HuggingFaceConfig& config) {
   t.norm = NormKind::layer_norm;
   t.norm_form = NormForm::plain;
   t.norm_bias = false;
+  t.spelling.wide_rotation = true;
   t.wide_softmax = true;
   config.require_null("clip_qkv");
   config.require_value("mlp_bias", false);
@@ -87,6 +91,8 @@ TransformerShape read_olmo(HuggingFaceConfig& config) {
 TransformerShape read_nemotron(HuggingFaceConfig& config) {
   TransformerShape t = with_layer_norms(config);
   t.partial_rotation = true;
+  t.norm_form = NormForm::offset;
+  read_partial_rotation(config, t, 0.5);
   t.gated = false;
   t.activation = read_activation(config, {"hidden_act"}, "relu2");
   t.qkv_bias = t.output_bias = config.flag_or("attention_bias", false);

@@ -92,6 +92,7 @@ TransformerShape read_ernie4_5_moe(HuggingFaceConfig& config) {
   TransformerShape t = read_llama(config, true);
   t.qkv_bias = t.output_bias = t.feed_forward_bias = config.flag_or("use_bias", false);
   t.experts = ernie_experts(config, t.layers);
+  t.spelling.neighbours = t.spelling.repeats_table = true;
   config.assume("the routers' corrections, which are not trained, are no parameters");
   config.ignore({"moe_norm_min"});
   return t;
@@ -200,6 +201,7 @@ std::int64_t same_in_all_blocks(HuggingFaceConfig& config, const std::string& na
 TransformerShape read_hunyuan_moe(HuggingFaceConfig& config) {
   TransformerShape t = read_llama(config);
   t.head_norm = HeadNorm::each_head;
+  t.spelling.rotates_first = t.spelling.heads_first = true;
   t.experts = Experts{.count = same_in_all_blocks(config, "num_experts"),
                       .active = same_in_all_blocks(config, "moe_topk"),
                       .width = t.feed_forward,

@@ -42,7 +42,7 @@ TransformerShape read_gpt(HuggingFaceConfig& config) {
 TransformerShape read_gpt2(HuggingFaceConfig& config) {
   TransformerShape t = read_gpt(config);
   set_positions(t, config.count_or("n_positions", 1024), 0);
-  t.fused_qkv = true;
+  t.fused_qkv = t.transposed_weights = true;
   t.dropout = config.number_or("resid_pdrop", 0.1);
   t.tied = config.flag_or("tie_word_embeddings", true);
   config.require_value("add_cross_attention", false);
@@ -175,6 +175,7 @@ TransformerShape read_distilbert(HuggingFaceConfig& config) {
 
 TransformerShape read_roberta(HuggingFaceConfig& config) {
   TransformerShape t = read_bert(config);
+  t.own_positions = true;
   t.most_tokens = t.tokens = t.position_rows - 2;
   return t;
 }
@@ -215,6 +216,7 @@ TransformerShape read_modernbert(HuggingFaceConfig& config) {
 /// StarCoder: one key and value for all heads.
 TransformerShape read_gpt_bigcode(HuggingFaceConfig& config) {
   TransformerShape t = read_gpt2(config);
+  t.transposed_weights = false;
   if (config.flag_or("multi_query", true)) t.kv_heads = 1;
   t.activation = read_activation(config, {"activation_function"}, "gelu_pytorch_tanh");
   config.ignore({"attention_softmax_in_fp32", "scale_attention_softmax_in_fp32", "inference_runner",

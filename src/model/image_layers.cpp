@@ -97,7 +97,7 @@ void Layers::max_pool(const Pooling& options) {
   move(OperatorKind::pooling, before + 4 * after, before + 4 * after);
   last().operators.back().pooled = after * static_cast<double>(options.kernel * options.kernel);
   last().operators.back().channels_last = current_.channels_last;
-  record({.kind = LayerKind::max_pool}, input);
+  record({.kind = LayerKind::max_pool, .pooling = options}, input);
 }
 
 void Layers::average_pool(const Pooling& options) {
@@ -107,7 +107,7 @@ void Layers::average_pool(const Pooling& options) {
   current_.width = output_side(current_.width, options.kernel, options.stride, options.padding);
   const double traffic = before + current_.elements();
   move(OperatorKind::pooling, traffic, traffic);
-  record({.kind = LayerKind::average_pool}, input);
+  record({.kind = LayerKind::average_pool, .pooling = options}, input);
 }
 
 void Layers::global_mean() {

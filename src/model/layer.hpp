@@ -37,6 +37,18 @@ struct Pooling {
 /// GPU, a version of the library FlashAttention, its first form in Triton, or cuDNN.
 enum class AttentionKernel : std::uint8_t { sdpa, flash1, flash2, flash3, triton, cudnn };
 
+/// What a family's code writes in other operators than most do: the same numbers, other kernels.
+struct Spelling {
+  bool neighbours = false;     ///< channels that turn together lie side by side (Cohere, GLM-4)
+  bool repeats_table = false;  ///< of these: each layer repeats half of the table (GLM-4)
+  bool widens_heads = false;   ///< and in fp32 (Cohere)
+  bool rotates_first = false;  ///< norms of heads come behind the rotation (Hunyuan)
+  bool wide_rotation = false;  ///< cosines and sines are fp32, and so is what they turn (OLMo)
+  bool heads_first = false;    ///< norms of heads come behind the transposition (Gemma 3)
+  bool slices = false;         ///< queries, keys, values: slices, whose gradients fill zeros (Phi-3)
+  bool by_head = false;        ///< a head's query, key and value stand side by side (GPT-NeoX)
+};
+
 struct Attention {
   std::int64_t heads = 1;
   std::int64_t kv_heads = 1;  ///< fewer than `heads`: grouped queries
@@ -58,13 +70,16 @@ struct Attention {
   bool biased = false;        ///< a bias per head and distance is added to the scores
   bool fused = false;         ///< queries, keys and values are one tensor, in any proportion
   bool partial = false;       ///< rotate: some channels of a head alone, which torch.cat puts back
+  std::int64_t rotated_width = 0;  ///< of these channels, where the shape says; 0: all
   bool shared_table = false;  ///< rotate: cosines and sines are made once for all layers
   /// Trained numbers that are added to the scores (T5's biases, GPT-OSS's sinks): how many, and
   /// which of the unit's tensors; 0: none.
   std::int64_t trained_bias = 0;
   std::uint32_t bias_parameter = 0;
+  Spelling spelling = {};
 
   std::int64_t values() const { return value_width > 0 ? value_width : head_width; }
+  std::int64_t rotated() const { return rotated_width > 0 ? rotated_width : head_width; }
 };
 
 /// Low-rank keys and values (transformer.hpp: LatentAttention), as their layer needs them.
@@ -110,6 +125,7 @@ struct Embedding {
   std::uint32_t parameter = 0;
   bool positions = false;
   bool own_ids = false;
+  bool by_sample = false;  ///< `positions`: each sample has its own (RoBERTa)
   bool narrow = false;  ///< the table is kept in 16 bits, whatever the precision is
 };
 
@@ -180,7 +196,8 @@ struct Adapter {
 /// How a norm is computed where transformers writes it out.
 enum class NormForm : std::uint8_t {
   usual,        ///< torch's layer norm; of RMS norms Llama's, which scale in 16 bits
-  wide,         ///< an RMS norm that scales in fp32 (Gemma, OLMo 2)
+  wide,         ///< an RMS norm that scales in fp32 (OLMo 2, GPT-OSS)
+  offset,       ///< by 1 more than its weight: an RMS norm in fp32 (Gemma), a layer norm (Nemotron)
   plain,        ///< in fp32 without parameters (OLMo's layer norms, Llama 4's of heads)
   written_out,  ///< a layer norm of single operators in fp32, no shift (Cohere)
   of_input      ///< an RMS norm whose factor scales what it was given, not the fp32 copy (T5)
@@ -256,10 +273,13 @@ struct Layer {
   bool tied = false;
   NormForm norm = NormForm::usual;  ///< layer_norm, rms_norm, head_norm
   bool in_place = false;            ///< add
+  bool gelu = false;                ///< swiglu: GELU gates in SiLU's place
+  bool divides = false;             ///< scale_logits: by a number
   bool channels_last = false;       ///< the memory format of its input
   bool held = false;                ///< its output is a local variable of the unit's forward
   bool releases = false;            ///< those local variables end with it
   Convolution convolution = {};
+  Pooling pooling = {};
   Attention attention = {};
   Embedding embedding = {};
   Latent latent = {};
@@ -270,6 +290,7 @@ struct Layer {
   Loss loss = Loss::cross_entropy;
   LossParts loss_parts = {};  ///< of the logits' linear layer
   bool narrows = false;       ///< linear: Operator::narrows
+  bool transposed = false;    ///< linear: its weight is in by out (transformers' Conv1D)
   bool recomputed = false;    ///< attention: it keeps no more than its inputs until backward
   /// Its operators: those of its unit from `first_operator` on, in front of `end_operator`.
   std::uint32_t first_operator = 0, end_operator = 0;

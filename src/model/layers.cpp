@@ -75,6 +75,10 @@ void Layers::narrow_last_product(bool quantizes_input) {
   if (quantizes_input) found->quantized_input = found->product.rows * found->product.inner;
 }
 
+void Layers::transpose_unit() {
+  for (Layer& layer : last().layers) layer.transposed = layer.kind == LayerKind::linear;
+}
+
 void Layers::keep_unit_wide() {
   for (Layer& layer : last().layers) layer.narrows = false;
   for (Operator& op : last().operators) {
@@ -270,9 +274,10 @@ void Layers::gelu_fast() { pointwise(LayerKind::gelu_fast, 9); }
 
 void Layers::scale() { pointwise(LayerKind::scale); }
 
-void Layers::scale_logits() {
+void Layers::scale_logits(bool divides) {
   scale();
   last().layers.back().kind = LayerKind::scale_logits;
+  last().layers.back().divides = divides;
 }
 
 void Layers::softcap() { pointwise(LayerKind::softcap, 3); }

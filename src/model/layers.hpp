@@ -67,6 +67,8 @@ class Layers {
               Split split = Split::none);
   /// Sets the names that adapters use for the outputs of the linear layer that was made last.
   void name_outputs(const std::vector<std::string>& names) { last().layers.back().names = names; }
+  /// Weights of the last unit's products are in by out (transformers' Conv1D).
+  void transpose_unit();
   /// Products of the last unit stay in 16 bits, whatever the precision: it is no block.
   void keep_unit_wide();
   /// Sets the loss parts of the linear layer that was made last.
@@ -83,7 +85,7 @@ class Layers {
   void rectify();    ///< ReLU, out of place
   void silu_out();   ///< SiLU, out of place
   void scale();      ///< times a number
-  void scale_logits();
+  void scale_logits(bool divides = false);
   void softcap();  ///< cap * tanh(x / cap)
   void tanh();
   void by_position();   ///< LayerKind::by_position
@@ -122,8 +124,8 @@ class Layers {
   void rotate(const Attention& options);
   /// Queries, keys and values stand side by side in the activation.
   void attention(const Attention& options);
-  /// SiLU of the first half times the second half.
-  void swiglu();
+  /// SiLU of the first half, or GELU, times the second half.
+  void swiglu(bool gelu = false);
   /// Keys and values of all heads from a low-rank input, whose last channels are rotated; `queries`
   /// are rotated in their last channels, too. Its own norm and product included.
   void latent_heads(const LatentAttention& latent, std::int64_t heads, const Activation& queries);

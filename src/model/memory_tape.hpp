@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "model/kernel.hpp"
 #include "model/model.hpp"
 
 namespace rehearse::inline model {
@@ -67,13 +68,15 @@ struct ChunkTape {
 struct MemoryTape {
   std::vector<TapeTensor> tensors;
   std::vector<UnitTape> units;         ///< as Model::units
-  std::vector<ChunkTape> chunks = {};  ///< as Model::chunks
+  std::vector<ChunkTape> chunks = {};     ///< as Model::chunks
+  std::vector<UnitKernels> kernels = {};  ///< as Model::units; empty: nobody asked
 };
 
 struct TapeOptions {
   Precision precision = Precision::fp32;
   std::int64_t batch = 1;  ///< samples
   TapeDevice device = TapeDevice::cuda;
+  bool kernels = false;  ///< kernels are written down, too
 };
 
 /// The tape of a model. Units whose activations were given rather than computed (inline models)

@@ -148,13 +148,13 @@ void Layers::materialised_attention(const Attention& options) {
                  static_cast<double>(keys));  // probabilities times values
 }
 
-void Layers::swiglu() {
+void Layers::swiglu(bool gelu) {
   const Activation input = current_;
   current_.channels /= 2;
   const double elements = current_.elements();
   move(OperatorKind::elementwise, 2 * elements, 3 * elements);  // SiLU
   move(OperatorKind::elementwise, 3 * elements, 5 * elements);  // the product
-  record({.kind = LayerKind::swiglu}, input);
+  record({.kind = LayerKind::swiglu, .gelu = gelu}, input);
 }
 
 void Layers::select(std::int64_t positions) {

@@ -97,16 +97,21 @@ struct TransformerShape {
 
   PositionKind position = PositionKind::rope;
   bool partial_rotation = false;     ///< of `rope`: some channels of each head turn
+  std::int64_t rotated_width = 0;    ///< of `rope`: these, where the source says; 0: all
+  bool transposed_weights = false;   ///< blocks' weights are in by out (transformers' Conv1D)
   std::vector<bool> unrotated = {};  ///< of `rope`, layer by layer: positions are not told apart
   std::int64_t position_rows = 0;    ///< of the learned table; 0: as many as tokens
   std::int64_t buckets = 32;         ///< of `relative`
+  bool own_positions = false;        ///< of the learned table: each sample's (RoBERTa)
   std::int64_t token_types = 0;      ///< rows of a table of segments (BERT); 0: none
   bool embedding_norm = false;
   bool embedding_scale = false;      ///< embeddings are multiplied by a number (Gemma)
   bool branch_scale = false;         ///< and what is added to the residual (Granite)
   bool logits_scale = false;         ///< and the logits
+  bool divided_logits = false;       ///< by a division
   std::int64_t embedding_width = 0;  ///< narrower than `hidden`, projected in and out (OPT 350M)
 
+  Spelling spelling = {};
   bool fused_qkv = false;   ///< one product
   bool multihead = false;   ///< of torch.nn.MultiheadAttention, which copies around it
   bool fused_gate = false;  ///< one product for gate and up

@@ -7,6 +7,8 @@ const pages = {
   "rehearse.study/1": { draw: studyPage, about: () => ["A sweep: each point of a study, predicted."] },
   "rehearse.plan/1": { draw: planPage, about: (plan) => [`Wanted: ${plan.objective.words}${plan.constraints.length > 0 ? `; ${plan.constraints.map(({ words }) => words).join(", ")}` : ""}`] },
   "rehearse.explain/1": { draw: explainPage, about: (explained) => [`What bounds the step of ${explained.scenario}`] },
+  "rehearse.kernels/1": { draw: kernelsPage, about: (table) => [`Kernels of ${table.model}, ${table.precision}, batch ${table.batch}, on ${table.gpu}`] },
+  "rehearse.kernel_comparison/1": { draw: kernelComparisonPage, about: (both) => [`Kernels of ${both.model} beside the trace ${both.trace}`] },
   "rehearse.compare/1": { draw: comparePage, about: (both) => [`A is ${both.first.name}`, `B is ${both.second.name}`] },
   "rehearse.forecast/1": { draw: forecastPage, about: () => ["What staleness does to accuracy"] },
   "rehearse.curves/1": { draw: curvesPage, about: () => ["Runs that differ by seed or order of updates alone"] },

@@ -17,6 +17,7 @@ void append_stack(TransformerBuild& b, const std::string& name) {
   for (std::int64_t block = 0; block < b.t.layers; ++block) {
     b.layers.unit(fmt::format("{}.{}", name, block));
     append_block(b, block);
+    if (b.t.transposed_weights) b.layers.transpose_unit();
     keep_ends_wide(b, block, b.t.layers);
   }
 }

@@ -38,7 +38,9 @@ Attention attention_of(const TransformerBuild& b, std::int64_t block) {
           .biased = b.biased() && (!b.flash() || t.position == PositionKind::relative),
           .fused = t.fused_qkv && !t.multihead,
           .partial = t.partial_rotation,
-          .shared_table = t.shared_rotary};
+          .rotated_width = t.rotated_width,
+          .shared_table = t.shared_rotary,
+          .spelling = t.spelling};
 }
 
 /// Queries, keys, values and the output's gate, if there is one, of the current activation, side by
@@ -106,10 +108,11 @@ void append_attention(TransformerBuild& b, std::int64_t block) {
   } else {
     products = append_qkv(b);
     const bool plain = t.head_norm == HeadNorm::rotated_heads;
+    if (t.spelling.rotates_first && t.rotates(block)) b.layers.rotate(attention);
     if (plain ? t.rotates(block) : t.head_norm != HeadNorm::none)
       b.layers.head_norm(attention, t.head_norm == HeadNorm::all_heads,
                          plain ? NormForm::plain : t.norm_form);
-    if (t.rotates(block)) b.layers.rotate(attention);
+    if (!t.spelling.rotates_first && t.rotates(block)) b.layers.rotate(attention);
   }
   if (t.sinks) {
     attention.bias_parameter = b.layers.parameter(t.heads, ParameterShare::sharded);
@@ -160,7 +163,7 @@ std::size_t append_dense(TransformerBuild& b, std::int64_t width) {
       b.layers.linear({width, width}, t.feed_forward_bias, Split::columns);
       b.layers.name_outputs({"gate", "up"});
     }
-    b.layers.swiglu();
+    b.layers.swiglu(t.activation == ActivationKind::gelu);
   }
   const std::size_t down = b.layers.operators();
   b.layers.linear({t.hidden}, t.feed_forward_bias, Split::rows);

@@ -29,6 +29,7 @@ void append_token_embeddings(TransformerBuild& b) {
     layers.embedding({.rows = b.t.token_types,
                       .parameter = 2,
                       .own_ids = true,
+                      .by_sample = b.t.own_positions,
                       .narrow = b.shape.narrow_embeddings});
     layers.hold();
     sums.push_back(layers.current());
@@ -41,6 +42,7 @@ void append_token_embeddings(TransformerBuild& b) {
     layers.embedding({.rows = position_rows(b),
                       .parameter = 1,
                       .positions = true,
+                      .by_sample = b.t.own_positions,
                       .narrow = b.shape.narrow_embeddings});
     layers.hold();
     sums.push_back(layers.current());
@@ -90,7 +92,7 @@ std::vector<Activation> append_predictions(TransformerBuild& b) {
 namespace {
 
 void append_loss(TransformerBuild& b) {
-  if (b.t.logits_scale) b.layers.scale_logits();
+  if (b.t.logits_scale) b.layers.scale_logits(b.t.divided_logits);
   if (b.t.logits_softcap != 0) b.layers.softcap();
   b.layers.cross_entropy(b.shape.loss);
 }

@@ -1,70 +1,84 @@
 // Attention: fused, or as products of its own.
-#include "model/tape/operators.hpp"
-
 #include <algorithm>
 #include <utility>
+
+#include "model/tape/operators.hpp"
 
 namespace rehearse::tape {
 namespace {
 
-/// Elements of a batched product's three sides.
-struct ProductSize {
-  std::int64_t left = 0, right = 0, out = 0;
-};
-
 /// torch.bmm of two tensors that it saves both.
-Tensor batched_product(Recorder& recorder, const Tensor& given, const Tensor& other,
-                       const ProductSize& size) {
-  const Tensor left = lower(recorder, given), right = lower(recorder, other);
-  Tensor output = recorder.take(size.out, left.type);
+Tensor batched_product(Recorder& recorder, const Tensor& left, const Tensor& right) {
+  const Sizes out = {left.sizes[0], left.sizes[1], right.sizes[2]};
+  Tensor output = recorder.call("bmm", {&left, &right}, out, left.type);
+  const auto swapped = [](const Tensor& t) {
+    return t.detached().as(
+        {{t.sizes[0], t.sizes[2], t.sizes[1]}, {t.strides[0], t.strides[2], t.strides[1]}});
+  };
   recorder.connect(
       output, {left, right},
-      [&recorder, x = left.detached(), y = right.detached()](const Gradients&) -> Gradients {
-        Tensor to_right = recorder.take(y.elements, y.type);
-        return {recorder.take(x.elements, x.type), to_right};
+      [&recorder, swapped, x = left.detached(),
+       y = right.detached()](const Gradients& gradients) -> Gradients {
+        const Tensor& dy = gradients[0];
+        const Tensor x_t = swapped(x), y_t = swapped(y);
+        const Tensor to_right = recorder.call("bmm", {&x_t, &dy}, y.sizes, y.type);
+        return {recorder.call("bmm", {&dy, &y_t}, x.sizes, x.type), to_right};
       });
   return output;
 }
 
-/// Samples and heads as one dimension: a copy, but for one sample.
-Tensor folded(Recorder& recorder, const Tensor& heads) {
-  return recorder.batch() == 1 ? view(recorder, heads) : copy(recorder, heads);
+/// torch.matmul of heads: samples and heads become one dimension, by a copy where no view does it.
+Tensor product_of_heads(Recorder& recorder, const Tensor& given, const Tensor& other) {
+  const Tensor left = lower(recorder, given), right = lower(recorder, other);
+  const auto folded = [&recorder](const Tensor& t) {
+    return reshape(recorder, t, {t.sizes[0] * t.sizes[1], t.sizes[2], t.sizes[3]});
+  };
+  const Tensor x = folded(left), y = folded(right);
+  const Tensor product = batched_product(recorder, x, y);
+  return reshape(recorder, product,
+                 {left.sizes[0], left.sizes[1], product.sizes[1], product.sizes[2]});
 }
 
-struct AttentionSides {
-  std::int64_t query = 0, key = 0, value = 0, out = 0, rows = 0, pairs = 0;
-};
-
-AttentionSides sides(const Recorder& recorder, const AttentionSize& size) {
-  const Attention& o = size.options;
-  const std::int64_t tokens = o.keys > 0 ? o.keys : size.tokens;
-  const std::int64_t rows = recorder.batch() * o.heads * size.tokens;
-  const std::int64_t key_rows = recorder.batch() * o.heads * tokens;
-  return {.query = rows * o.head_width,
-          .key = key_rows * o.head_width,
-          .value = key_rows * o.values(),
-          .out = rows * o.values(),
-          .rows = rows,
-          .pairs = rows * tokens};
+/// (samples, heads, tokens, width) of (samples, tokens, heads * width).
+Tensor split_heads(Recorder& recorder, const Tensor& input, std::int64_t heads) {
+  if (input.dimensions() == 4) return input;
+  const Tensor four = reshape(
+      recorder, input, {input.sizes[0], input.sizes[1], heads, input.sizes[2] / heads});
+  return transpose(recorder, four, 1, 2);
 }
 
-/// Queries, keys and values as three values of one node, if they came as one tensor (chunk).
-Tensors parts(Recorder& recorder, const Tensors& inputs, const Attention& o) {
-  if (inputs.size() > 1) return {inputs.begin(), inputs.begin() + 3};
-  return split(recorder, inputs.front(), {o.heads, o.kv_heads, o.kv_heads});
+}  // namespace
+
+/// Queries, keys and values as three values of one node, if they came as one tensor.
+Tensors heads_of(Recorder& recorder, const Tensors& inputs, const Attention& o) {
+  Tensors three(inputs.begin(), inputs.begin() + std::min<std::ptrdiff_t>(
+                                                     3, static_cast<std::ptrdiff_t>(inputs.size())));
+  if (three.size() == 1 && o.spelling.by_head) {
+    const Tensor& whole = inputs.front();
+    const Sizes four = {whole.sizes[0], whole.sizes[1], o.heads, whole.sizes[2] / o.heads};
+    return chunk(recorder, transpose(recorder, reshape(recorder, whole, four), 1, 2), 3);
+  }
+  const std::vector<std::int64_t> widths = {o.heads * o.head_width, o.kv_heads * o.head_width,
+                                            o.kv_heads * o.values()};
+  if (three.size() == 1 && o.spelling.slices) {
+    three.clear();
+    for (const std::int64_t width : widths)
+      three.push_back(slice(recorder, inputs.front(), 2, width));
+  } else if (three.size() == 1) {
+    three = split(recorder, inputs.front(), 2, widths);
+  }
+  const std::int64_t counts[] = {o.heads, o.kv_heads, o.kv_heads};
+  for (std::size_t i = 0; i < 3; ++i) three[i] = split_heads(recorder, three[i], counts[i]);
+  return three;
 }
 
-/// Heads before tokens: backward's gradient comes back in that order, and the view of the heads
-/// wants it in the other.
-Tensor split_heads(Recorder& recorder, const Tensor& input, bool copies) {
-  Tensor output = input.detached();
-  recorder.connect(output, {input}, [&recorder, copies](const Gradients& gradients) -> Gradients {
-    if (copies) return {recorder.take(gradients[0].elements, gradients[0].type)};
-    Tensor permuted = gradients[0];
-    permuted.contiguous = false;
-    return {permuted};
-  });
-  return output;
+namespace {
+
+/// (samples, tokens, heads * width), by a copy where no view has it.
+Tensor joined_heads(Recorder& recorder, const Tensor& output) {
+  const Tensor tokens = transpose(recorder, output, 1, 2);
+  return reshape(recorder, tokens,
+                 {tokens.sizes[0], tokens.sizes[1], tokens.sizes[2] * tokens.sizes[3]});
 }
 
 /// Rows of queries and of keys that a thread of the CPU kernel works on at once
@@ -94,116 +108,198 @@ void cpu_flash_backward_workspace(Recorder& recorder, const AttentionSize& size,
   recorder.workspace(tile.queries, Type::float32);
 }
 
+/// What computes fused attention, and how it lays out what it makes.
+struct FlashKernel {
+  std::string_view forward, backward;
+  bool like_queries = true;  ///< else tokens before heads
+  bool last_row = false;     ///< sums of a row have a last dimension of 1
+};
+
+FlashKernel kernel_of(const Attention& o, Type type) {
+  if (o.kernel != AttentionKernel::sdpa && o.kernel != AttentionKernel::cudnn)
+    return {"_flash_attention_forward", "_flash_attention_backward"};
+  if (type == Type::float16 && !o.biased && o.head_width % 8 == 0 &&
+      (o.head_width <= 128 || o.head_width == 256))
+    return {.forward = "_scaled_dot_product_cudnn_attention",
+            .backward = "_scaled_dot_product_cudnn_attention_backward",
+            .last_row = true};
+  return {"_scaled_dot_product_efficient_attention",
+          "_scaled_dot_product_efficient_attention_backward", false};
+}
+
+/// (samples, heads, tokens, width) with the heads of a token side by side.
+Shape by_tokens(const Sizes& sizes) {
+  return {sizes,
+          {sizes[1] * sizes[2] * sizes[3], sizes[3], sizes[1] * sizes[3], 1}};
+}
+
+/// The sizes, in the order of memory that `like` has.
+Shape ordered_as(const Shape& like, const Sizes& sizes) {
+  return like.strides[1] > like.strides[2] ? Shape(sizes) : by_tokens(sizes);
+}
+
 /// Sinks are a further input, and so are biases of distances. Each block hands the kernel a copy of
 /// these for all samples, and the first of a stack makes them of buckets. Backward makes their
 /// gradient for each sample; attention to an encoder has zeros in their place, without a gradient.
 Tensor flash(Recorder& recorder, Tensors inputs, const AttentionSize& size) {
-  const AttentionSides s = sides(recorder, size);
+  const Attention& o = size.options;
   for (Tensor& input : inputs) input = lower(recorder, input);
   const Type type = inputs[0].type;
-  Tensor output = recorder.take(s.out, type);
-  const Tensor logarithms = recorder.take(s.rows, Type::float32);
-  Tensor state;
+  FlashKernel kernel = kernel_of(o, type);
+  if (recorder.on_cpu()) kernel.like_queries = true;
+  const Tensor &q = inputs[0], &k = inputs[1], &v = inputs[2];
+  const Sizes out = {q.sizes[0], q.sizes[1], q.sizes[2], v.sizes[3]};
+  const std::int64_t rows = q.sizes[0] * q.sizes[1] * q.sizes[2], pairs = rows * k.sizes[2];
+  const auto laid_out = [like = kernel.like_queries](const Tensor& t) {
+    return like ? broadcast({&t}) : by_tokens(t.sizes);
+  };
+  Tensor output =
+      recorder.take(kernel.like_queries ? ordered_as(q, out) : by_tokens(out), type);
+  Sizes row = {q.sizes[0], q.sizes[1], q.sizes[2]};
+  if (kernel.last_row) row.push_back(1);
+  const Tensor logarithms = recorder.take(row, Type::float32);
+  Tensor seed, offset;
   if (recorder.on_cpu()) {
     cpu_flash_forward_workspace(recorder, size, type);
-  } else {
-    state = recorder.take(2, Type::int64);  // of dropout's generator: seed and offset
+  } else {  // of dropout's generator
+    seed = recorder.take(Sizes(), Type::int64);
+    offset = recorder.take(Sizes(), Type::int64);
   }
-  Tensors saved = {output, logarithms, state};
+  const std::vector<std::pair<std::string_view, std::vector<double>>> with = {
+      {"dropout_p", {o.dropout ? 0.1 : 0.0}}, {"is_causal", {o.causal ? 1.0 : 0.0}}};
+  recorder.record(kernel.forward, {&q, &k, &v}, {&output, &logarithms, &seed, &offset},
+                  {.with = with});
+  Tensors saved = {output, logarithms, seed, offset};
   for (const Tensor& input : inputs) saved.push_back(input.detached());
-  const bool sinks = size.bias.elements > 0;
-  const bool trains_biases = size.options.biased && size.options.keys == 0;
-  if (size.options.biased) saved.push_back(recorder.take(s.pairs / recorder.batch(), type));
-  if (sinks && size.options.biased)
-    saved.push_back(
-        recorder.take(s.pairs / recorder.batch() / size.options.heads, Type::int64));  // buckets
+  const bool sinks = !size.bias.sizes.empty();
+  const bool trains_biases = o.biased && o.keys == 0;
+  if (o.biased) saved.push_back(recorder.take(pairs / recorder.batch(), type));
+  if (sinks && o.biased)
+    saved.push_back(recorder.take(pairs / recorder.batch() / o.heads, Type::int64));  // buckets
   if (sinks) inputs.push_back(parameter(recorder, size.bias));
-  recorder.connect(output, inputs,
-                   [&recorder, size, s, type, saved, sinks, trains_biases,
-                    wide = inputs.back().type](const Gradients&) -> Gradients {
-                     Gradients results;
-                     const Tensor biases =
-                         trains_biases ? recorder.workspace(s.pairs, type) : undefined();
-                     for (const std::int64_t side : {s.query, s.key, s.value})
-                       results.push_back(recorder.take(side, type));
-                     if (sinks) results.push_back(recorder.take(size.bias.elements, wide));
-                     if (recorder.on_cpu()) {
-                       cpu_flash_backward_workspace(recorder, size, type);
-                     } else {
-                       // FlashAttention 2: the sum of dO * O per row, and dQ accumulated in fp32.
-                       const Tensor rows = recorder.workspace(s.rows, Type::float32);
-                       recorder.workspace(s.query, Type::float32);
-                     }
-                     return results;
-                   });
+  recorder.connect(
+      output, inputs,
+      [&recorder, size, kernel, laid_out, pairs, rows, type, saved, sinks, trains_biases, with,
+       wide = inputs.back().type](const Gradients& gradients) -> Gradients {
+        Gradients results;
+        const Tensor biases = trains_biases ? recorder.workspace(pairs, type) : undefined();
+        for (std::size_t side = 4; side < 7; ++side)
+          results.push_back(recorder.take(laid_out(saved[side]), type));
+        recorder.record(kernel.backward,
+                        {&gradients[0], &saved[4], &saved[5], &saved[6], &saved[0], &saved[1],
+                         &saved[2], &saved[3]},
+                        {&results[0], &results[1], &results[2]}, {.with = with});
+        if (sinks) results.push_back(recorder.take(size.bias.sizes, wide));
+        if (recorder.on_cpu()) {
+          cpu_flash_backward_workspace(recorder, size, type);
+        } else {
+          // FlashAttention 2: the sum of dO * O per row, and dQ accumulated in fp32.
+          const Tensor sums = recorder.workspace(rows, Type::float32);
+          recorder.workspace(saved[4].sizes, Type::float32);
+        }
+        return results;
+      });
   return output;
 }
 
 /// A mask of ones below the diagonal, as a sum's other side.
 Tensor causal_mask(Recorder& recorder, std::int64_t tokens, Type type) {
+  const Sizes pairs = {tokens, tokens};
   Tensor triangle;
   {
-    const Tensor ones = recorder.workspace(tokens * tokens, Type::byte);
-    triangle = recorder.workspace(tokens * tokens, Type::byte);
+    const Tensor ones = recorder.workspace(pairs, Type::boolean);
+    recorder.record("ones", {}, {&ones});
+    triangle = recorder.workspace(pairs, Type::boolean);
+    recorder.record("tril", {&ones}, {&triangle});
   }
-  const Tensor zero = recorder.workspace(1, type);
-  const Tensor infinity = recorder.workspace(1, type);
-  return recorder.workspace(tokens * tokens, type);
+  const Tensor zero = recorder.workspace(Sizes(), type);
+  const Tensor infinity = recorder.workspace(Sizes(), type);
+  recorder.record("scalar_tensor", {}, {&zero});
+  recorder.record("scalar_tensor", {}, {&infinity});
+  const Tensor mask = recorder.workspace(pairs, type);
+  recorder.record("where", {&triangle, &zero, &infinity}, {&mask});
+  return mask;
 }
 
-Tensor softmax(Recorder& recorder, const Tensor& scores, std::int64_t rows) {
-  Tensor output = unary_of_output(recorder, scores);
-  // A row without any key is zero, not NaN: _safe_softmax looks for such rows.
-  const Tensor infinite = recorder.workspace(scores.elements, Type::byte);
-  const Tensor all = recorder.workspace(rows, Type::byte);
+Tensor mask_of(Recorder& recorder, const AttentionSize& size, Type type) {
+  return size.mask.defined ? size.mask : causal_mask(recorder, size.tokens, type);
+}
+
+/// The sum of scores and a mask: scores' gradient is the sum's.
+Tensor masked(Recorder& recorder, const Tensor& scores, const Tensor& mask) {
+  Tensor output = pointwise(recorder, "add", scores, mask);
+  recorder.connect(output, {scores},
+                   [](const Gradients& gradients) -> Gradients { return {gradients[0]}; });
+  return output;
+}
+
+// A row without any key is zero, not NaN: _safe_softmax looks for such rows.
+Tensor safe_softmax(Recorder& recorder, const Tensor& scores) {
+  Tensor output =
+      unary_of_output(recorder, scores, {"_safe_softmax", "_softmax_backward_data"});
+  const Tensor infinite = recorder.workspace(scores.sizes, Type::boolean);
+  const Tensor all = recorder.workspace(scores.elements() / scores.sizes.back(), Type::boolean);
   recorder.workspace(1, scores.type);
   return output;
 }
 
 /// tanh(scores / cap) * cap: what tanh gives is kept.
 Tensor capped(Recorder& recorder, const Tensor& scores) {
-  const Tensor divided = scale(recorder, scores);
-  const Tensor tanh = unary_of_output(recorder, divided);
+  const Tensor divided = scale(recorder, scores, "div");
+  const Tensor tanh = unary_of_output(recorder, divided, kTanh);
   return scale(recorder, tanh);
 }
 
-Tensor probabilities(Recorder& recorder, const Tensors& inputs, const AttentionSize& size,
-                     const AttentionSides& s, Tensor& scaled_queries) {
-  if (size.options.fused_softmax)
-    return unary_of_output(
-        recorder, batched_product(recorder, inputs[0], inputs[1], {s.query, s.key, s.pairs}));
-  scaled_queries = scale(recorder, inputs[0]);
+/// A trained bias of heads and pairs, or of what broadcasts to it, as T5's.
+Tensor with_trained_bias(Recorder& recorder, const Tensor& scores, const Parameter& bias) {
+  Tensor output = recorder.call("add", {&scores}, scores.sizes, scores.type);
+  recorder.connect(output, {scores, parameter(recorder, bias)},
+                   [&recorder, sizes = bias.sizes](const Gradients& gradients) -> Gradients {
+                     const Tensor& dy = gradients[0];
+                     return {dy, recorder.call("sum", {&dy}, sizes, dy.type)};
+                   });
+  return output;
+}
+
+/// Megatron-LM has tokens before samples, so that samples and heads are one dimension without a
+/// copy.
+Tensor side_by_side(Recorder& recorder, const Tensor& heads) {
+  const Sizes three = {heads.sizes[0] * heads.sizes[1], heads.sizes[2], heads.sizes[3]};
+  const Tensor low = lower(recorder, heads);
+  Tensor output = low.detached().as(three);
+  recorder.connect(output, {low}, [four = heads.sizes](const Gradients& gradients) -> Gradients {
+    return {gradients[0].as(four)};
+  });
+  return output;
+}
+
+Tensor probabilities(Recorder& recorder, const Tensor& queries, const Tensor& keys,
+                     const AttentionSize& size, Tensor& scaled_queries) {
+  if (size.options.fused_softmax) {
+    const Tensor q = side_by_side(recorder, queries), k = side_by_side(recorder, keys);
+    const Tensor scores = batched_product(recorder, q, transpose(recorder, k, 1, 2));
+    return unary_of_output(recorder, reshape(recorder, scores, {queries.sizes[0], queries.sizes[1],
+                                                                queries.sizes[2], keys.sizes[2]}),
+                           kSoftmax);
+  }
+  scaled_queries = scale(recorder, queries);
   Tensor mask;
-  if (size.options.causal) mask = causal_mask(recorder, size.tokens, inputs[0].type);
-  Tensor scores;
-  {
-    const Tensor scaled_keys = scale(recorder, inputs[1]);
-    const Tensor queries = folded(recorder, scaled_queries);
-    const Tensor keys = folded(recorder, scaled_keys);
-    scores = batched_product(recorder, queries, keys, {s.query, s.key, s.pairs});
-  }
+  if (size.options.causal) mask = causal_mask(recorder, size.tokens, queries.type);
+  Tensor scores = product_of_heads(recorder, scaled_queries,
+                                   scale(recorder, transpose(recorder, keys, 2, 3)));
   if (size.options.softcap) scores = capped(recorder, scores);
-  if (size.bias.elements > 0) {
-    const Tensor plain = scores;
-    scores = recorder.take(s.pairs, plain.type);
-    recorder.connect(scores, {plain, parameter(recorder, size.bias)},
-                     [](const Gradients& gradients) -> Gradients {
-                       Gradients results = {gradients[0], gradients[0]};
-                       results[1].broadcast = true;
-                       return results;
-                     });
-  }
-  return softmax(recorder, scores, s.rows);
+  if (size.options.causal) recorder.record("add_", {&scores, &mask}, {&scores});
+  if (!size.bias.sizes.empty()) scores = with_trained_bias(recorder, scores, size.bias);
+  return safe_softmax(recorder, scores);
 }
 
 /// A copy of each key's head for every query's head that shares it (repeat_kv).
-Tensor repeated(Recorder& recorder, const Tensor& input, std::int64_t elements) {
-  if (input.elements == elements) return input;
-  Tensor output = recorder.take(elements, input.type);
-  recorder.connect(output, {input},
-                   [&recorder, few = input.elements, type = input.type](
-                       const Gradients&) -> Gradients { return {recorder.take(few, type)}; });
-  return output;
+Tensor repeated(Recorder& recorder, const Tensor& input, std::int64_t heads) {
+  const std::int64_t times = heads / input.sizes[1];
+  if (times == 1) return input;
+  const Sizes five = {input.sizes[0], input.sizes[1], times, input.sizes[2], input.sizes[3]};
+  const Tensor expanded = expand(recorder, unsqueeze(recorder, input, 2), five);
+  return reshape(recorder, expanded, {input.sizes[0], heads, input.sizes[2], input.sizes[3]});
 }
 
 bool computes_in_fp16(Precision precision) {
@@ -214,141 +310,123 @@ bool computes_in_fp16(Precision precision) {
 /// (aten/src/ATen/native/SoftMax.cpp), as autocast makes it of both.
 Tensor softmax_in_fp32(Recorder& recorder, const Tensor& scores) {
   if (!computes_in_fp16(recorder.precision()) && !recorder.on_cpu())
-    return unary_of_output(recorder, to(recorder, scores, Type::float32));
-  Tensor output = recorder.take(scores.elements, Type::float32);
-  recorder.connect(output, {scores},
-                   [&recorder, y = output, type = scores.type](const Gradients&) -> Gradients {
-                     return {recorder.take(y.elements, type)};
-                   });
+    return unary_of_output(recorder, to(recorder, scores, Type::float32), kSoftmax);
+  Tensor output = recorder.call("_softmax", {&scores}, scores.sizes, Type::float32);
+  recorder.connect(
+      output, {scores},
+      [&recorder, y = output, type = scores.type](const Gradients& gradients) -> Gradients {
+        return {recorder.call("_softmax_backward_data", {&gradients[0], &y}, y.sizes, type)};
+      });
   return output;
+}
+
+Tensor scaled_scores(Recorder& recorder, const Tensor& queries, const Tensor& keys) {
+  return scale(recorder,
+               product_of_heads(recorder, queries, transpose(recorder, keys, 2, 3)));
 }
 
 // eager_attention_forward of Hugging Face's decoders with RMS norms.
 Tensor written_out(Recorder& recorder, const Tensors& inputs, const AttentionSize& size) {
-  const AttentionSides s = sides(recorder, size);
-  const Tensor keys = repeated(recorder, inputs[1], s.key);
-  const Tensor values = repeated(recorder, inputs[2], s.value);
+  const Tensor keys = repeated(recorder, inputs[1], size.options.heads);
+  const Tensor values = repeated(recorder, inputs[2], size.options.heads);
   Tensor kept;
   {
-    Tensor scores =
-        scale(recorder, batched_product(recorder, inputs[0], keys, {s.query, s.key, s.pairs}));
+    Tensor scores = scaled_scores(recorder, inputs[0], keys);
     if (size.options.softcap) scores = capped(recorder, scores);
-    Tensor masked = scores;
     if (size.options.causal) {
-      const Tensor mask = causal_mask(recorder, size.tokens, scores.type);
-      masked = recorder.take(s.pairs, scores.type);
-      recorder.connect(masked, {scores},
-                       [](const Gradients& gradients) -> Gradients { return {gradients[0]}; });
+      const Tensor mask = mask_of(recorder, size, scores.type);
+      scores = masked(recorder, scores, mask);
     }
-    kept = to(recorder, softmax_in_fp32(recorder, masked), inputs[0].type);
+    kept = to(recorder, softmax_in_fp32(recorder, scores), inputs[0].type);
   }
   if (size.options.dropout) kept = dropout(recorder, kept);
-  return batched_product(recorder, kept, values, {s.pairs, s.value, s.out});
+  return product_of_heads(recorder, kept, values);
+}
+
+/// Of each row one sink more.
+Tensor with_sink_column(Recorder& recorder, const Tensor& scores, const Parameter& bias) {
+  const Tensor sinks = parameter(recorder, bias);
+  const Sizes column = {scores.sizes[0], scores.sizes[1], scores.sizes[2], 1};
+  const Tensor four = reshape(recorder, sinks, {1, sinks.sizes[0], 1, 1});
+  return concatenate(recorder, {scores, expand(recorder, four, column)}, 3);
 }
 
 // eager_attention_forward of GPT-OSS: a column of sinks behind the masked scores, each row's
 // largest subtracted, and a softmax of the scores' own type.
 Tensor with_sinks(Recorder& recorder, const Tensors& inputs, const AttentionSize& size) {
-  const AttentionSides s = sides(recorder, size);
-  const Tensor keys = repeated(recorder, inputs[1], s.key);
-  const Tensor values = repeated(recorder, inputs[2], s.value);
-  const auto passed = [&](const Tensor& scores, std::int64_t elements) {
-    Tensor output = recorder.take(elements, scores.type);
-    recorder.connect(output, {scores},
-                     [](const Gradients& gradients) -> Gradients { return {gradients[0]}; });
-    return output;
-  };
+  const Tensor keys = repeated(recorder, inputs[1], size.options.heads);
+  const Tensor values = repeated(recorder, inputs[2], size.options.heads);
   Tensor kept;
   {
-    Tensor scores =
-        scale(recorder, batched_product(recorder, inputs[0], keys, {s.query, s.key, s.pairs}));
-    const Tensor mask = causal_mask(recorder, size.tokens, scores.type);
-    const Tensor masked = passed(std::exchange(scores, undefined()), s.pairs);
-    Tensor joined = recorder.take(s.pairs + s.rows, masked.type);
-    recorder.connect(joined, {masked, parameter(recorder, size.bias)},
-                     [](const Gradients& gradients) -> Gradients {
-                       Gradients results = {gradients[0].detached(), gradients[0]};
-                       results[1].broadcast = true;
-                       return results;
-                     });
-    joined = passed(joined, joined.elements);
-    kept = unary_of_output(recorder, joined);
+    Tensor scores = scaled_scores(recorder, inputs[0], keys);
+    const Tensor mask = mask_of(recorder, size, scores.type);
+    scores = masked(recorder, scores, mask);
+    const Tensor joined = with_sink_column(recorder, scores, size.bias);
+    scores = undefined();
+    Tensor lowered = pointwise(recorder, "sub", joined);
+    recorder.connect(lowered, {joined},
+                     [](const Gradients& gradients) -> Gradients { return {gradients[0]}; });
+    kept = unary_of_output(recorder, lowered, kSoftmax);
   }
   if (size.options.dropout) kept = dropout(recorder, kept);
-  return batched_product(recorder, slice(recorder, kept, s.pairs), values,
-                         {s.pairs, s.value, s.out});
+  return product_of_heads(recorder, slice(recorder, kept, 3, kept.sizes[3] - 1), values);
 }
 
 // BloomAttention and MptAttention: slopes and a mask are added to the scores.
 Tensor with_slopes(Recorder& recorder, const Tensors& inputs, const AttentionSize& size) {
-  const AttentionSides s = sides(recorder, size);
-  const Tensor values = folded(recorder, inputs[2]);
+  const Tensor values = contiguous(recorder, inputs[2]);
   Tensor kept;
   {
-    const Tensor queries = folded(recorder, inputs[0]), keys = folded(recorder, inputs[1]);
-    const Tensor scores = batched_product(recorder, queries, keys, {s.query, s.key, s.pairs});
-    const Tensor mask = recorder.workspace(size.tokens * size.tokens, scores.type);
-    Tensor masked = recorder.take(s.pairs, scores.type);
-    recorder.connect(masked, {scores},
-                     [](const Gradients& gradients) -> Gradients { return {gradients[0]}; });
-    kept = to(recorder, softmax_in_fp32(recorder, masked), inputs[0].type);
+    const Tensor scores = product_of_heads(recorder, inputs[0],
+                                           transpose(recorder, inputs[1], 2, 3));
+    const Tensor mask = recorder.workspace({size.tokens, size.tokens}, scores.type);
+    kept = to(recorder, softmax_in_fp32(recorder, masked(recorder, scores, mask)), inputs[0].type);
   }
   if (size.options.dropout) kept = dropout(recorder, kept);
-  return batched_product(recorder, kept, values, {s.pairs, s.value, s.out});
+  return product_of_heads(recorder, kept, values);
 }
 
 // _scaled_dot_product_attention_math, which CPUs run where there is dropout, and GPUs for fp32 with
 // grouped heads: each key's head is copied for every query's head that shares it.
 Tensor materialised(Recorder& recorder, const Tensors& inputs, const AttentionSize& size) {
-  const AttentionSides s = sides(recorder, size);
   const Type type = inputs[0].type;
   const Type inside = recorder.on_cpu() ? Type::float32 : type;
   const bool repeats = size.options.flash && !recorder.on_cpu();
-  const auto whole = [&](const Tensor& heads, std::int64_t elements) {
-    return repeats ? repeated(recorder, heads, elements) : heads;
+  const auto whole = [&](const Tensor& heads) {
+    return repeats ? repeated(recorder, heads, size.options.heads) : heads;
   };
-  const Tensor values = to(recorder, whole(inputs[2], s.value), inside);
-  const Tensor keys = to(recorder, whole(inputs[1], s.key), inside);
+  const Tensor keys = to(recorder, whole(inputs[1]), inside);
+  const Tensor values = to(recorder, whole(inputs[2]), inside);
   const Tensor queries = to(recorder, inputs[0], inside);
   Tensor scaled;
-  Tensor kept = probabilities(recorder, {queries, keys, values}, size, s, scaled);
+  Tensor kept = probabilities(recorder, queries, keys, size, scaled);
   if (size.options.dropout) kept = dropout(recorder, kept);
-  const Tensor returned = kept.type == type ? kept : recorder.workspace(kept.elements, type);
-  const Tensor contiguous = folded(recorder, values);
-  const Tensor output = batched_product(recorder, kept, contiguous, {s.pairs, s.value, s.out});
-  return to(recorder, output, type);
+  const Tensor returned = kept.type == type ? kept : recorder.workspace(kept.sizes, type);
+  return to(recorder, product_of_heads(recorder, kept, values), type);
 }
 
 }  // namespace
 
 Tensors attention(Recorder& recorder, const Tensors& inputs, const AttentionSize& size) {
+  const Attention& o = size.options;
   const bool math =
       recorder.on_cpu()
-          ? size.options.dropout
+          ? o.dropout
           : runs_math_attention(
-                size.options,
-                inputs[0].type == Type::float32 && !recorder.autocast() ? Bytes(4) : Bytes(2));
-  const bool fused = size.options.flash && !math;
-  Tensors heads;
-  for (const Tensor& part : parts(recorder, inputs, size.options)) {
-    // The product for the keys leaves their gradient as the view wants it.
-    heads.push_back(fused ? part : split_heads(recorder, part, heads.size() != 1));
-  }
-  if (fused) {
-    const Tensor output = flash(recorder, heads, size);
-    if (inputs.size() > 3) return {copy(recorder, output), output};
-    return {view(recorder, output)};
-  }
-  const Attention& o = size.options;
+                o, inputs[0].type == Type::float32 && !recorder.autocast() ? Bytes(4) : Bytes(2));
+  const bool fused = o.flash && !math;
+  const Tensors heads = heads_of(recorder, inputs, o);
   // scaled_dot_product_attention caps no scores.
   const bool eager = !o.flash && (o.softcap || (o.wide_softmax && !recorder.on_cpu()));
-  const bool plain = eager && !o.fused_softmax && size.bias.elements == 0;
-  const bool sinks = eager && !o.fused_softmax && !o.biased && size.bias.elements > 0;
-  const Tensor output = sinks               ? with_sinks(recorder, heads, size)
+  const bool has_bias = !size.bias.sizes.empty();
+  const bool plain = eager && !o.fused_softmax && !has_bias;
+  const bool sinks = eager && !o.fused_softmax && !o.biased && has_bias;
+  const Tensor output = fused               ? flash(recorder, heads, size)
+                        : sinks             ? with_sinks(recorder, heads, size)
                         : plain && o.biased ? with_slopes(recorder, heads, size)
                         : plain             ? written_out(recorder, heads, size)
                                             : materialised(recorder, heads, size);
-  return {copy(recorder, output), output};
+  return {joined_heads(recorder, output), output};
 }
 
 }  // namespace rehearse::tape

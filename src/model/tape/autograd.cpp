@@ -15,7 +15,10 @@ std::int64_t bytes_of(Type type) {
       return 2;
     case Type::int64:
       return 8;
+    case Type::int32:
+      return 4;
     case Type::byte:
+    case Type::boolean:
       return 1;
   }
   return 0;
@@ -32,6 +35,12 @@ Tensor Tensor::detached() const {
   return same;
 }
 
+Tensor Tensor::as(const Shape& shape) const {
+  Tensor same = *this;
+  static_cast<Shape&>(same) = shape;
+  return same;
+}
+
 Tensor undefined() {
   Tensor none;
   none.defined = false;
@@ -41,33 +50,89 @@ Tensor undefined() {
 Recorder::Recorder(const TapeOptions& options, const Model& model)
     : options_(options), model_(model) {
   tape_.units.resize(model.units.size());
+  if (options.kernels) tape_.kernels.resize(model.units.size());
+}
+
+void Recorder::enter(std::uint32_t unit, bool backward) {
+  unit_ = unit;
+  UnitTape& tape = tape_.units[unit];
+  events_ = backward ? &tape.backward : &tape.forward;
+  if (!options_.kernels) return;
+  UnitKernels& own = tape_.kernels[unit];
+  kernels_ = backward ? &own.backward : &own.forward;
+}
+
+namespace {
+
+ElementType element_type(Type type) {
+  switch (type) {
+    case Type::float32:
+      return ElementType::fp32;
+    case Type::float16:
+      return ElementType::narrow;
+    case Type::int64:
+      return ElementType::int64;
+    case Type::int32:
+      return ElementType::int32;
+    case Type::byte:
+      return ElementType::byte;
+    case Type::boolean:
+      return ElementType::boolean;
+  }
+  return ElementType::fp32;
+}
+
+KernelView view_of(const Tensor& tensor) {
+  KernelView view{tensor.sizes, element_type(tensor.type)};
+  for (std::size_t i = 0; i < view.sizes.size(); ++i)
+    if (tensor.strides[i] == 0) view.sizes[i] = 1;
+  if (tensor.contiguous()) return view;
+  view.layout = tensor.channels_last() ? MemoryLayout::channels_last : MemoryLayout::strided;
+  return view;
+}
+
+}  // namespace
+
+void Recorder::record(std::string_view op, std::span<const Tensor* const> reads, Operands writes,
+                      CallOptions options) {
+  if (kernels_ == nullptr) return;
+  Kernel kernel{.op = op,
+                .options = std::move(options.with),
+                .role = in_backward_ ? options.role : KernelRole::forward,
+                .remade = remakes_ && !in_backward_,
+                .node = in_backward_ ? node_ : static_cast<std::uint32_t>(nodes_)};
+  for (const Tensor* one : reads)
+    if (one->defined) kernel.reads.push_back(view_of(*one));
+  for (const Tensor* one : writes)
+    if (one->defined) kernel.writes.push_back(view_of(*one));
+  kernels_->push_back(std::move(kernel));
 }
 
 Type Recorder::parameter_type() const {
   return parameter_element(options_.precision) == Bytes(2) ? Type::float16 : Type::float32;
 }
 
-Tensor Recorder::take(std::int64_t elements, Type type) {
-  return take(elements, type,
+Tensor Recorder::take(const Shape& shape, Type type) {
+  return take(shape, type,
               in_backward_ ? TensorRole::activation_gradient : TensorRole::activation);
 }
 
-Tensor Recorder::take(std::int64_t elements, Type type, TensorRole role) {
+Tensor Recorder::take(const Shape& shape, Type type, TensorRole role) {
   const auto number = static_cast<std::uint32_t>(tape_.tensors.size());
-  const auto size = static_cast<double>(elements * bytes_of(type));
+  const auto size = static_cast<double>(shape.elements() * bytes_of(type));
   tape_.tensors.push_back(
       {.role = role, .size = Bytes(size), .unit = unit_, .remade = remakes_ && !in_backward_});
   events_->push_back({number, true});
   Tensor tensor;
+  static_cast<Shape&>(tensor) = shape;
   tensor.storage = std::make_shared<Storage>(*this, number);
-  tensor.elements = elements;
   tensor.type = type;
   return tensor;
 }
 
-Tensor Recorder::parameter(std::uint32_t unit, std::uint32_t index, std::int64_t elements) {
+Tensor Recorder::parameter(std::uint32_t unit, std::uint32_t index, const Sizes& sizes) {
   Tensor tensor;
-  tensor.elements = elements;
+  static_cast<Shape&>(tensor) = sizes;
   const ParameterTrait trait = this->trait(unit, index);
   tensor.type = parameter_type();
   if (trait.storage == StoredAs::fp32) tensor.type = Type::float32;
@@ -92,6 +157,7 @@ void Recorder::connect(std::vector<Tensor*> outputs, const Tensors& inputs, Back
   if (std::none_of(inputs.begin(), inputs.end(), needs)) return;
   auto node = std::make_shared<Node>();
   node->number = nodes_++;
+  node->made_in = unit_;
   node->outputs = outputs.size();
   node->backward = std::move(backward);
   for (const Tensor& input : inputs) {
@@ -108,14 +174,7 @@ void Recorder::connect(Tensor& output, const Tensors& inputs, Backward backward)
   connect(std::vector<Tensor*>{&output}, inputs, std::move(backward));
 }
 
-void Recorder::begin_unit(std::uint32_t unit) {
-  unit_ = unit;
-  events_ = &tape_.units[unit].forward;
-}
-
-void Recorder::end_unit(const Tensor& output) {
-  if (output.source) output.source->ends_unit = static_cast<int>(unit_);
-}
+void Recorder::begin_unit(std::uint32_t unit) { enter(unit, false); }
 
 Tensor& Recorder::cached_copy(std::uint32_t unit, std::uint32_t parameter) {
   for (Copy& copy : copies_) {
@@ -152,7 +211,8 @@ class Engine {
   std::uint32_t root() const { return root_; }
 
   void run(const Tensor& loss) {
-    const Tensor one = recorder_.take(loss.elements, loss.type);  // the caller's until the end
+    const Tensor one = recorder_.take(loss, loss.type);  // the caller's until the end
+    recorder_.record("ones_like", {&loss}, {&one}, {.role = KernelRole::gathered});
     root_ = one.storage->tensor();
     run(loss, one);
   }
@@ -195,9 +255,9 @@ class Engine {
   }
 
   void evaluate(Work work) {
-    if (work.node->ends_unit >= 0) {
-      recorder_.unit_ = static_cast<std::uint32_t>(work.node->ends_unit);
-      recorder_.events_ = &recorder_.tape_.units[recorder_.unit_].backward;
+    if (work.node->backward) {
+      recorder_.enter(work.node->made_in, true);
+      recorder_.node_ = static_cast<std::uint32_t>(work.node->number);
     }
     if (work.node->accumulates) return accumulate_parameter(std::move(work));
     if (work.node->enters) return leave(work.gradients[0]);
@@ -220,13 +280,33 @@ class Engine {
   void reduce(Gradients& results, const Tensors& inputs) {
     for (std::size_t i = 0; i < results.size(); ++i) {
       if (!results[i].defined || !inputs[i].source) continue;
-      if (results[i].broadcast || results[i].elements != inputs[i].elements) {
-        results[i] = recorder_.take(inputs[i].elements, results[i].type);
-      }
-      if (results[i].type != inputs[i].type) {
-        results[i] = recorder_.take(inputs[i].elements, inputs[i].type);
-      }
+      results[i] = converted(summed(std::move(results[i]), inputs[i]), inputs[i].type);
     }
+  }
+
+  /// at::sum_to.
+  Tensor summed(Tensor gradient, const Tensor& input) {
+    if (gradient.sizes == input.sizes) return gradient;
+    Shape kept = gradient;
+    const std::size_t leading = gradient.dimensions() - input.dimensions();
+    bool reduces = leading > 0;
+    for (std::size_t i = 0; i < gradient.dimensions(); ++i) {
+      if (i >= leading && (input.sizes[i - leading] != 1 || gradient.sizes[i] == 1)) continue;
+      kept.sizes[i] = 1;
+      reduces = true;
+    }
+    check(kept.elements() == input.elements(), "a gradient of other sizes than its input");
+    if (!reduces) return gradient.as(input.sizes);
+    const Tensor sum = recorder_.take(kept.sizes, gradient.type);
+    recorder_.record("sum", {&gradient}, {&sum}, {.role = KernelRole::gathered});
+    return sum.as(input.sizes);
+  }
+
+  Tensor converted(Tensor gradient, Type type) {
+    if (gradient.type == type) return gradient;
+    Tensor made = recorder_.take(gradient, type);
+    recorder_.record("_to_copy", {&gradient}, {&made}, {.role = KernelRole::gathered});
+    return made;
   }
 
   void pass(Tensor gradient, const Tensor& input) {
@@ -246,9 +326,15 @@ class Engine {
   void add(Tensor& sum, Tensor gradient, const Node& node) {
     if (!sum.defined) {
       sum = std::move(gradient);
-    } else if (node.accumulates || sum.storage.use_count() > 1 || !sum.dense) {
-      sum = recorder_.take(sum.elements, sum.type);
+      return;
     }
+    if (!node.accumulates && sum.storage.use_count() == 1 && sum.dense()) {
+      recorder_.record("add_", {&sum, &gradient}, {&sum}, {.role = KernelRole::gathered});
+      return;
+    }
+    const Tensor both = recorder_.take(broadcast({&sum, &gradient}), sum.type);
+    recorder_.record("add", {&sum, &gradient}, {&both}, {.role = KernelRole::gathered});
+    sum = both;
   }
 
   /// Of a chunk's input: it goes to the rank that has computed it.
@@ -261,8 +347,10 @@ class Engine {
   void accumulate_parameter(Work work) {
     Tensor& gradient = work.gradients[0];
     if (!gradient.defined) return;
-    if (gradient.storage.use_count() > 1 || !gradient.dense) {
-      gradient = recorder_.take(gradient.elements, gradient.type);
+    if (gradient.storage.use_count() > 1 || gradient.shared || !gradient.contiguous()) {
+      const Tensor copy = recorder_.take(gradient.sizes, gradient.type);
+      recorder_.record("copy_", {&copy, &gradient}, {&copy}, {.role = KernelRole::gathered});
+      gradient = copy;
     }
     TapeTensor& tensor = recorder_.tape_.tensors[gradient.storage->tensor()];
     tensor.role = TensorRole::parameter_gradient;
@@ -281,7 +369,7 @@ class Engine {
 
 void Recorder::backward(const Tensor& loss) {
   in_backward_ = true;
-  events_ = &tape_.units.back().backward;
+  enter(static_cast<std::uint32_t>(tape_.units.size() - 1), true);
   Engine(*this).run(loss);
 }
 
@@ -314,8 +402,8 @@ Gradients Recorder::run_again(const Tensors& saved, const Function& function,
   return Engine(*this).run(outputs[0], gradient, inputs.size());
 }
 
-Tensor Recorder::receive(std::int64_t elements, Type type) {
-  received_ = take(elements, type);
+Tensor Recorder::receive(const Shape& shape, Type type) {
+  received_ = take(shape, type);
   tape_.chunks.back().received = received_.storage->tensor();
   Tensor input = received_;
   input.source = std::make_shared<Node>();
@@ -331,8 +419,7 @@ void Recorder::send(const Tensor& output) {
 
 void Recorder::end_chunk(std::size_t last_unit, const Tensor& output) {
   in_backward_ = true;
-  events_ = &tape_.units[last_unit].backward;
-  unit_ = static_cast<std::uint32_t>(last_unit);
+  enter(static_cast<std::uint32_t>(last_unit), true);
   Engine engine(*this);
   engine.run(output);
   if (tape_.chunks.back().sent) tape_.chunks.back().received_gradient = engine.root();

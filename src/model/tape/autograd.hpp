@@ -2,20 +2,24 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <set>
+#include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/error.hpp"
 #include "model/memory_tape.hpp"
 
-// PyTorch's eager mode and its autograd engine without numbers: tensors that only have a size, in
-// storages that are given back to the allocator when nobody holds them any more. The tape comes
-// out of who holds what, as it does there.
+// PyTorch's eager mode and its autograd engine without numbers: tensors that only have sizes and
+// strides, in storages that are given back to the allocator when nobody holds them any more. The
+// tape comes out of who holds what, as it does there; its kernels are the calls that did it.
 namespace rehearse::tape {
 
-enum class Type : std::uint8_t { float32, float16, int64, byte };  ///< float16: bf16, too
+/// Types of elements; float16: bf16, too.
+enum class Type : std::uint8_t { float32, float16, int64, int32, byte, boolean };
 std::int64_t bytes_of(Type type);
 
 class Recorder;
@@ -39,22 +43,45 @@ class Storage {
 
 struct Node;
 
+/// Where a tensor's elements lie.
+struct Shape {
+  Shape(const Sizes& contiguous) : sizes(contiguous), strides(contiguous_strides(contiguous)) {}
+  Shape(std::int64_t one) : Shape(Sizes(one)) {}
+  Shape(std::initializer_list<std::int64_t> contiguous) : Shape(Sizes(contiguous)) {}
+  Shape(const Sizes& those, const Sizes& apart) : sizes(those), strides(apart) {}
+
+  std::int64_t elements() const { return sizes.elements(); }
+  std::size_t dimensions() const { return sizes.size(); }
+  /// No gaps, and in the order of its dimensions.
+  bool contiguous() const;
+  /// No gaps, and no element twice.
+  bool dense() const;
+  bool channels_last() const;
+
+  Sizes sizes, strides;
+};
+/// A shape of four dimensions whose channels, the second, lie side by side.
+Shape channels_last(const Sizes& sizes);
+/// What TensorIterator (aten/src/ATen/TensorIterator.cpp) makes of operands: sizes by broadcasting,
+/// and the order of their dimensions in memory.
+Shape broadcast(std::initializer_list<const Shape*> operands);
+
 /// A handle, as torch::Tensor is. Without storage: resident (a parameter, the batch).
-struct Tensor {
+struct Tensor : Shape {
+  Tensor() : Shape(Sizes()) {}
+
   std::shared_ptr<Storage> storage;
-  std::int64_t elements = 0;
   Type type = Type::float32;
-  bool dense = true;             ///< no gaps: false for a slice across samples
-  bool contiguous = true;        ///< no gaps, and in the order of its sizes
   std::shared_ptr<Node> source;  ///< what its gradient goes to; null if it needs none
   std::size_t slot = 0;          ///< which output of `source` it is
   bool defined = true;
-  bool unbatched = false;  ///< the same for all samples: one dimension less
-  bool broadcast = false;  ///< a gradient with more dimensions than its input: it is summed
+  bool shared = false;  ///< a gradient that somebody else holds, too
 
   bool needs_gradient() const { return source != nullptr; }
   /// The same memory, outside the graph: what a node saves.
   Tensor detached() const;
+  /// The same, with other dimensions.
+  Tensor as(const Shape& shape) const;
 };
 /// No gradient.
 Tensor undefined();
@@ -93,9 +120,15 @@ struct Node {
   std::uint32_t unit = 0, parameter = 0;
   bool enters = false;    ///< where those of a chunk's input end
   bool collects = false;  ///< where those of the `parameter`th input end of what runs again
-  /// The unit whose output it made; -1: none.
-  int ends_unit = -1;
+  std::uint32_t made_in = 0;  ///< the unit whose forward made it, which its backward belongs to
 };
+
+/// What a kernel is told beside its tensors, and what it is for.
+struct CallOptions {
+  std::vector<std::pair<std::string_view, std::vector<double>>> with = {};
+  KernelRole role = KernelRole::gradient;  ///< in backward
+};
+using Operands = std::initializer_list<const Tensor*>;
 
 /// Runs one step's tensors and writes them down.
 class Recorder {
@@ -125,12 +158,25 @@ class Recorder {
   }
 
   /// Takes memory for a tensor: an activation or workspace in forward, a gradient in backward.
-  Tensor take(std::int64_t elements, Type type);
-  Tensor take(std::int64_t elements, Type type, TensorRole role);
-  Tensor workspace(std::int64_t elements, Type type) {
-    return take(elements, type, TensorRole::workspace);
+  Tensor take(const Shape& shape, Type type);
+  Tensor take(const Shape& shape, Type type, TensorRole role);
+  Tensor workspace(const Shape& shape, Type type) {
+    return take(shape, type, TensorRole::workspace);
   }
-  Tensor parameter(std::uint32_t unit, std::uint32_t index, std::int64_t elements);
+  /// Writes down a kernel that has run.
+  void record(std::string_view op, std::span<const Tensor* const> reads, Operands writes,
+              CallOptions options = {});
+  void record(std::string_view op, Operands reads, Operands writes, CallOptions options = {}) {
+    record(op, std::span(reads.begin(), reads.size()), writes, std::move(options));
+  }
+  /// Runs an operator that makes one tensor.
+  Tensor call(std::string_view op, Operands reads, const Shape& shape, Type type,
+              CallOptions options = {}) {
+    Tensor made = take(shape, type);
+    record(op, reads, {&made}, std::move(options));
+    return made;
+  }
+  Tensor parameter(std::uint32_t unit, std::uint32_t index, const Sizes& sizes);
   /// Makes `output` (or several of one node) a function of `inputs`, if one needs a gradient.
   void connect(std::vector<Tensor*> outputs, const Tensors& inputs, Backward backward);
   void connect(Tensor& output, const Tensors& inputs, Backward backward);
@@ -154,7 +200,6 @@ class Recorder {
   bool keeps_exchanges() const { return keeps_exchanges_; }
   void keep_exchanges(bool keep) { keeps_exchanges_ = keep; }
   void begin_unit(std::uint32_t unit);
-  void end_unit(const Tensor& output);
   /// The 16-bit copy of a parameter that autocast's cache holds until forward ends.
   Tensor& cached_copy(std::uint32_t unit, std::uint32_t parameter);
   /// Marks what the cache holds, where it has memory of its own, as one of autocast's copies.
@@ -180,7 +225,7 @@ class Recorder {
   void backward(const Tensor& loss);
   /// A chunk's input, which another rank has computed; its output, which goes to another; and
   /// backward from the gradient that comes back. They end with the chunk's backward.
-  Tensor receive(std::int64_t elements, Type type);
+  Tensor receive(const Shape& shape, Type type);
   void send(const Tensor& output);
   void begin_chunk() { tape_.chunks.emplace_back(); }
   void end_chunk(std::size_t last_unit, const Tensor& output);
@@ -194,6 +239,7 @@ class Recorder {
     std::uint32_t unit, parameter;
     Tensor tensor;
   };
+  void enter(std::uint32_t unit, bool backward);
   Gradients run_again(const Tensors& saved, const Function& function, const Tensor& gradient);
 
   struct Leaf {
@@ -205,9 +251,11 @@ class Recorder {
   const Model& model_;
   MemoryTape tape_;
   std::vector<TapeEvent>* events_ = nullptr;
+  std::vector<Kernel>* kernels_ = nullptr;  ///< null: nobody asks
   std::uint32_t unit_ = 0;
   bool in_backward_ = false, saves_ = true, remakes_ = false, keeps_exchanges_ = false;
   std::uint64_t nodes_ = 0;
+  std::uint32_t node_ = 0;  ///< that runs in backward; of forward the next one
   Tensor received_;  ///< until the chunk's backward is over
   std::vector<Copy> copies_;
   std::vector<Leaf> leaves_;

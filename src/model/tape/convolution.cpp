@@ -14,15 +14,36 @@ constexpr std::int64_t kBatchPointers = 8216;  // bytes: what oneDNN's strided k
 
 std::int64_t blocked(std::int64_t channels) { return (channels + kBlock - 1) / kBlock * kBlock; }
 
-struct Shape {
-  Shape(const Recorder& recorder, const Layer& layer)
+struct Window {
+  Window(const Recorder& recorder, const Layer& layer)
       : samples(recorder.batch()), in(layer.in), out(layer.out), options(layer.convolution) {}
 
   bool depthwise() const { return options.groups > 1; }
   std::int64_t input() const { return samples * in.elements(); }
   std::int64_t output() const { return samples * out.elements(); }
-  std::int64_t weights() const {
-    return out.channels * (in.channels / options.groups) * options.kernel * options.kernel;
+  std::int64_t weights() const { return weight_sizes().elements(); }
+  Sizes input_sizes() const { return {samples, in.channels, in.height, in.width}; }
+  Sizes output_sizes() const { return {samples, out.channels, out.height, out.width}; }
+  Sizes weight_sizes() const {
+    return {out.channels, in.channels / options.groups, options.kernel, options.kernel};
+  }
+  std::vector<std::pair<std::string_view, std::vector<double>>> kernel_options() const {
+    const auto both = [](std::int64_t number) {
+      return std::vector<double>(2, static_cast<double>(number));
+    };
+    return {{"stride", both(options.stride)},
+            {"padding", both(options.padding)},
+            {"dilation", both(1)},
+            {"transposed", {0}},
+            {"output_padding", both(0)},
+            {"groups", {static_cast<double>(options.groups)}}};
+  }
+  /// The output, or the input's gradient, as it lies in memory.
+  tape::Shape output_shape(bool last) const {
+    return last ? channels_last(output_sizes()) : tape::Shape(output_sizes());
+  }
+  tape::Shape input_shape(bool last) const {
+    return last ? channels_last(input_sizes()) : tape::Shape(input_sizes());
   }
   /// The same as oneDNN lays them out: the image of three channels stays as it is.
   bool plain_input() const { return in.channels < kBlock && !depthwise(); }
@@ -43,43 +64,39 @@ struct Shape {
 };
 
 // aten/src/ATen/native/Convolution.cpp, ConvParams::use_mkldnn, for one thread.
-bool uses_onednn(const Shape& s, Type type) {
+bool uses_onednn(const Window& s, Type type) {
   if (type == Type::float16) return true;
   const bool worth = s.options.stride > 1 || s.samples >= 16 || s.options.kernel > 1;
   return worth &&
          (s.depthwise() || s.options.kernel > 3 || s.samples > 1 || s.input() > kSmallInput);
 }
 
-struct Sides {
-  Tensor input, weight, bias;
-};
-
 /// The columns of ATen's own kernel: every window's inputs.
-std::int64_t columns(const Shape& s) {
+std::int64_t columns(const Window& s) {
   if (s.options.kernel == 1 && s.options.stride == 1) return 0;
   return s.samples * s.in.channels * s.options.kernel * s.options.kernel * s.out.positions();
 }
 
-Tensor own_forward(Recorder& recorder, const Shape& s, Type type) {
+Tensor own_forward(Recorder& recorder, const Window& s, Type type) {
   Tensor unfolded;
   if (columns(s) > 0) unfolded = recorder.workspace(columns(s), type);
-  return recorder.take(s.output(), type);
+  return recorder.take(s.output_sizes(), type);
 }
 
-Gradients own_backward(Recorder& recorder, const Shape& s, Type type, bool to_input) {
+Gradients own_backward(Recorder& recorder, const Window& s, Type type, bool to_input) {
   Gradients results = {undefined(), undefined(), undefined()};
-  if (to_input) results[0] = recorder.take(s.input(), type);
+  if (to_input) results[0] = recorder.take(s.input_sizes(), type);
   if (s.options.bias) results[2] = recorder.take(s.out.channels, type);
-  results[1] = recorder.take(s.weights(), type);
+  results[1] = recorder.take(s.weight_sizes(), type);
   if (columns(s) > 0) recorder.workspace(columns(s), type);
   return results;
 }
 
-Tensor onednn_forward(Recorder& recorder, const Shape& s, Type type, bool channels_last) {
+Tensor onednn_forward(Recorder& recorder, const Window& s, Type type, bool channels_last) {
   if (channels_last) {
     Tensor copied;
     if (!s.depthwise()) copied = recorder.workspace(s.weights(), type);
-    Tensor output = recorder.take(s.output(), type);
+    Tensor output = recorder.take(s.output_shape(true), type);
     Tensor pointers;
     if (s.options.stride > 1) pointers = recorder.workspace(kBatchPointers, Type::byte);
     recorder.workspace(s.blocked_weights(), type);
@@ -96,25 +113,25 @@ Tensor onednn_forward(Recorder& recorder, const Shape& s, Type type, bool channe
     made = recorder.workspace(s.blocked_output(), type);
   }
   // In 16 bits the kernels leave channels last.
-  Tensor output = recorder.take(s.output(), type);
-  return lower ? recorder.take(s.output(), type) : output;
+  Tensor output = recorder.take(s.output_sizes(), type);
+  return lower ? recorder.take(s.output_sizes(), type) : output;
 }
 
-Tensor onednn_to_input(Recorder& recorder, const Shape& s, Type type) {
+Tensor onednn_to_input(Recorder& recorder, const Window& s, Type type) {
   Tensor made;
   {
     const Tensor output = recorder.workspace(s.blocked_output(), type);
     const Tensor weights = recorder.workspace(s.blocked_weights(), type);
     made = recorder.workspace(s.blocked_input(), type);
   }
-  Tensor gradient = recorder.take(s.input(), type);
+  Tensor gradient = recorder.take(s.input_sizes(), type);
   // The strided kernel leaves channels last.
   if (type == Type::float16 || (s.options.stride > 1 && !s.depthwise()))
-    return recorder.take(s.input(), type);
+    return recorder.take(s.input_sizes(), type);
   return gradient;
 }
 
-void onednn_to_weights(Recorder& recorder, const Shape& s, Type type, Gradients& results) {
+void onednn_to_weights(Recorder& recorder, const Window& s, Type type, Gradients& results) {
   Tensor weights, bias;
   {
     const Tensor output = recorder.workspace(s.blocked_output(), type);
@@ -126,10 +143,10 @@ void onednn_to_weights(Recorder& recorder, const Shape& s, Type type, Gradients&
     if (s.gathers()) recorder.workspace(s.gathered(), Type::byte);
   }
   if (s.options.bias) results[2] = recorder.take(s.out.channels, type);
-  results[1] = recorder.take(s.weights(), type);
+  results[1] = recorder.take(s.weight_sizes(), type);
 }
 
-Gradients onednn_backward(Recorder& recorder, const Shape& s, Type type, bool to_input) {
+Gradients onednn_backward(Recorder& recorder, const Window& s, Type type, bool to_input) {
   Gradients results = {undefined(), undefined(), undefined()};
   if (to_input) results[0] = onednn_to_input(recorder, s, type);
   onednn_to_weights(recorder, s, type, results);
@@ -139,12 +156,12 @@ Gradients onednn_backward(Recorder& recorder, const Shape& s, Type type, bool to
 /// In channels-last nothing but weights is laid out anew. A depthwise kernel's gradient is one of
 /// blocks of channels, and the weight's gradient comes in channels-last, too: AccumulateGrad copies
 /// what is not laid out as its weight.
-Gradients channels_last_backward(Recorder& recorder, const Shape& s, Type type, bool to_input) {
+Gradients channels_last_backward(Recorder& recorder, const Window& s, Type type, bool to_input) {
   Gradients results = {undefined(), undefined(), undefined()};
   Tensor copied;
   if (!s.depthwise()) copied = recorder.workspace(s.weights(), type);
   if (to_input) {
-    results[0] = recorder.take(s.input(), type);
+    results[0] = recorder.take(s.input_shape(true), type);
     recorder.workspace(s.blocked_weights(), type);
   }
   const std::int64_t blocks = s.depthwise() ? kBlock * kBlock : 1;
@@ -157,17 +174,17 @@ Gradients channels_last_backward(Recorder& recorder, const Shape& s, Type type, 
   }
   if (s.options.bias) results[2] = recorder.take(s.out.channels, type);
   const Tensor plain = recorder.workspace(s.weights(), type);
-  results[1] = recorder.take(s.weights(), type);
-  results[1].dense = s.depthwise();
+  results[1] = recorder.take(
+      s.depthwise() ? tape::Shape(s.weight_sizes()) : channels_last(s.weight_sizes()), type);
   return results;
 }
 
-Gradients cudnn_backward(Recorder& recorder, const Shape& s, Type type,
-                         const std::array<bool, 2>& needed) {
+Gradients cudnn_backward(Recorder& recorder, const Window& s, Type type,
+                         const std::array<bool, 2>& needed, bool last) {
   Gradients results = {undefined(), undefined(), undefined()};
-  if (needed[0]) results[0] = recorder.take(s.input(), type);
+  if (needed[0]) results[0] = recorder.take(s.input_shape(last), type);
   if (!needed[1]) return results;
-  results[1] = recorder.take(s.weights(), type);
+  results[1] = recorder.take(s.weight_sizes(), type);
   if (s.options.bias) results[2] = recorder.take(s.out.channels, type);
   return results;
 }
@@ -175,29 +192,43 @@ Gradients cudnn_backward(Recorder& recorder, const Shape& s, Type type,
 }  // namespace
 
 Tensor convolution(Recorder& recorder, const Tensor& given, const Layer& layer) {
-  const Shape s(recorder, layer);
+  const Window s(recorder, layer);
   Tensor bias = undefined();
   if (s.options.bias) {
     bias = product_parameter(recorder, {layer.unit, layer.parameter + 1, s.out.channels});
   }
-  const Tensor weight = product_parameter(recorder, {layer.unit, layer.parameter, s.weights()});
+  const Tensor weight = product_parameter(recorder, {layer.unit, layer.parameter, s.weight_sizes()});
   const Tensor input = lower(recorder, given);
   const Type type = input.type;
   const bool onednn = recorder.on_cpu() && uses_onednn(s, type);
   const bool last = layer.channels_last;
-  Tensor output = !recorder.on_cpu() ? recorder.take(s.output(), type)
+  Tensor output = !recorder.on_cpu() ? recorder.take(s.output_shape(last), type)
                   : onednn           ? onednn_forward(recorder, s, type, last)
                                      : own_forward(recorder, s, type);
-  const auto backward = [&recorder, s, type, onednn, last, w = weight.detached(),
+  const auto options = s.kernel_options();
+  recorder.record("convolution", {&input, &weight, &bias}, {&output}, {.with = options});
+  const auto backward = [&recorder, s, type, onednn, last, options, w = weight.detached(),
                          x = weight.needs_gradient() ? input.detached() : undefined(),
-                         to_input = input.needs_gradient(), trained = weight.needs_gradient()](
+                         to_input = input.needs_gradient(),
+                         trained = weight.needs_gradient()](
                             const Gradients& gradients) -> Gradients {
     Tensor contiguous;
-    if (!gradients[0].contiguous && !last) contiguous = recorder.workspace(s.output(), type);
-    if (!recorder.on_cpu()) return cudnn_backward(recorder, s, type, {to_input, trained});
-    if (!onednn) return own_backward(recorder, s, type, to_input);
-    return last ? channels_last_backward(recorder, s, type, to_input)
-                : onednn_backward(recorder, s, type, to_input);
+    if (!gradients[0].contiguous() && !last)
+      contiguous = recorder.workspace(s.output_sizes(), type);
+    Gradients results =
+        !recorder.on_cpu() ? cudnn_backward(recorder, s, type, {to_input, trained}, last)
+        : !onednn          ? own_backward(recorder, s, type, to_input)
+        : last             ? channels_last_backward(recorder, s, type, to_input)
+                           : onednn_backward(recorder, s, type, to_input);
+    auto with = options;
+    with.push_back({"output_mask",
+                    {to_input ? 1.0 : 0.0, trained ? 1.0 : 0.0, s.options.bias ? 1.0 : 0.0}});
+    Tensor read;
+    static_cast<tape::Shape&>(read) = s.input_shape(last);
+    read.type = type;
+    recorder.record("convolution_backward", {&gradients[0], &read, &w},
+                    {&results[0], &results[1], &results[2]}, {.with = std::move(with)});
+    return results;
   };
   recorder.connect(output, {input, weight, bias}, backward);
   return output;

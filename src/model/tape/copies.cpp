@@ -1,5 +1,5 @@
-// Parameters as they stand or as autocast copies them; copies and views of what is there.
-#include <numeric>
+// Parameters as they stand or as autocast copies them, and copies of what is there.
+#include <algorithm>
 
 #include "model/tape/operators.hpp"
 
@@ -11,7 +11,7 @@ Type lower_type() { return Type::float16; }
 }  // namespace
 
 Tensor parameter(Recorder& recorder, const Parameter& which) {
-  return recorder.parameter(which.unit, which.index, which.elements);
+  return recorder.parameter(which.unit, which.index, which.sizes);
 }
 
 Tensor product_parameter(Recorder& recorder, const Parameter& which) {
@@ -30,12 +30,12 @@ Tensor product_parameter(Recorder& recorder, const Parameter& which) {
 
 Tensor to(Recorder& recorder, const Tensor& input, Type type) {
   if (input.type == type) return input;
-  Tensor output = recorder.take(input.elements, type);
-  recorder.connect(
-      output, {input},
-      [&recorder, elements = input.elements, before = input.type](const Gradients&) -> Gradients {
-        return {recorder.take(elements, before)};
-      });
+  Tensor output = recorder.call("_to_copy", {&input}, broadcast({&input}), type);
+  recorder.connect(output, {input},
+                   [&recorder, before = input.type](const Gradients& gradients) -> Gradients {
+                     const Tensor& dy = gradients[0];
+                     return {recorder.call("_to_copy", {&dy}, broadcast({&dy}), before)};
+                   });
   return output;
 }
 
@@ -47,66 +47,58 @@ Tensor widen_on_cuda(Recorder& recorder, const Tensor& input) {
   return recorder.autocast() && !recorder.on_cpu() ? to(recorder, input, Type::float32) : input;
 }
 
-Tensors chunk(Recorder& recorder, const Tensor& whole, std::size_t count) {
-  return split(recorder, whole, std::vector<std::int64_t>(count, 1));
+Tensor clone(Recorder& recorder, const Tensor& input) {
+  Tensor output = recorder.call("clone", {&input}, input.sizes, input.type);
+  recorder.connect(output, {input},
+                   [](const Gradients& gradients) -> Gradients { return {gradients[0]}; });
+  return output;
 }
 
-Tensors split(Recorder& recorder, const Tensor& whole, const std::vector<std::int64_t>& channels) {
-  const std::int64_t all = std::accumulate(channels.begin(), channels.end(), std::int64_t{0});
-  Tensors parts(channels.size(), whole.detached());
-  std::vector<Tensor*> outputs;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    parts[i].elements = whole.elements / all * channels[i];
-    parts[i].dense = parts[i].contiguous = false;
-    outputs.push_back(&parts[i]);
+Tensor contiguous(Recorder& recorder, const Tensor& input) {
+  return input.contiguous() ? input : clone(recorder, input);
+}
+
+// Autocast makes all of them as wide as the widest (at::autocast::promote).
+Tensor concatenate(Recorder& recorder, const Tensors& given, std::size_t dimension,
+                   std::string_view op) {
+  Tensors parts = given;
+  const auto is_wide = [](const Tensor& part) { return part.type == Type::float32; };
+  if (std::ranges::any_of(parts, is_wide))
+    for (Tensor& part : parts) part = to(recorder, part, Type::float32);
+  Shape all = parts.front().sizes;
+  std::vector<const Tensor*> reads;
+  bool last = true;
+  all.sizes[dimension] = 0;
+  for (const Tensor& part : parts) {
+    all.sizes[dimension] += part.sizes[dimension];
+    reads.push_back(&part);
+    last = last && part.channels_last() && !part.contiguous();
   }
-  recorder.connect(outputs, {whole},
-                   [&recorder, elements = whole.elements, type = whole.type](
-                       const Gradients&) -> Gradients { return {recorder.take(elements, type)}; });
-  return parts;
-}
-
-Tensor concatenate(Recorder& recorder, const Tensors& parts, bool contiguous_slices) {
-  std::int64_t elements = 0;
-  for (const Tensor& part : parts) elements += part.elements;
-  Tensor output = recorder.take(elements, parts.front().type);
+  Tensor output =
+      recorder.take(last ? channels_last(all.sizes) : Shape(all.sizes), parts.front().type);
+  if (op == "stack") {  // it is given parts that lack the dimension
+    Tensors flat = parts;
+    for (std::size_t i = 0; i < flat.size(); ++i) {
+      flat[i].sizes.erase(dimension);
+      flat[i].strides.erase(dimension);
+      reads[i] = &flat[i];
+    }
+    recorder.record(op, reads, {&output});
+  } else {
+    recorder.record(op, reads, {&output});
+  }
   std::vector<std::int64_t> sizes;
   sizes.reserve(parts.size());
-  for (const Tensor& part : parts) sizes.push_back(part.elements);
-  recorder.connect(output, parts, [sizes, contiguous_slices](const Gradients& gradients) {
+  for (const Tensor& part : parts) sizes.push_back(part.sizes[dimension]);
+  recorder.connect(output, parts, [sizes, dimension](const Gradients& gradients) {
     Gradients slices;
     for (const std::int64_t size : sizes) {
-      slices.push_back(gradients[0].detached());
-      slices.back().elements = size;
-      slices.back().dense = false;
-      slices.back().contiguous = contiguous_slices;
+      Shape part = gradients[0];
+      part.sizes[dimension] = size;
+      slices.push_back(gradients[0].detached().as(part));
     }
     return slices;
   });
-  return output;
-}
-
-Tensor view(Recorder& recorder, const Tensor& input) {
-  Tensor output = input.detached();
-  recorder.connect(output, {input},
-                   [](const Gradients& gradients) -> Gradients { return {gradients[0]}; });
-  return output;
-}
-
-Tensor copy(Recorder& recorder, const Tensor& input) {
-  Tensor output = recorder.take(input.elements, input.type);
-  recorder.connect(output, {input},
-                   [](const Gradients& gradients) -> Gradients { return {gradients[0]}; });
-  return output;
-}
-
-Tensor slice(Recorder& recorder, const Tensor& input, std::int64_t elements) {
-  Tensor output = input.detached();
-  output.elements = elements;
-  output.dense = output.contiguous = false;
-  recorder.connect(output, {input},
-                   [&recorder, whole = input.elements, type = input.type](
-                       const Gradients&) -> Gradients { return {recorder.take(whole, type)}; });
   return output;
 }
 

@@ -6,13 +6,6 @@
 namespace rehearse::tape {
 namespace {
 
-/// What an operator on each element of a gradient gives: as its input, but for the gaps.
-Tensor like(Recorder& recorder, const Tensor& gradient, Type type) {
-  Tensor result = recorder.take(gradient.elements, type);
-  result.contiguous = gradient.contiguous || !gradient.dense;
-  return result;
-}
-
 /// What ATen's CPU kernels make of a number beside a tensor: a double of no dimension, and its copy
 /// in the tensor's type. On CUDA neither is on the device.
 struct Number {
@@ -24,101 +17,104 @@ struct Number {
   Tensor wide, narrow;
 };
 
+Type wider(const Tensor& left, const Tensor& right) {
+  return left.type == Type::float32 || right.type == Type::float32 ? Type::float32 : left.type;
+}
+
 }  // namespace
 
-Tensor unary_of_input(Recorder& recorder, const Tensor& input) {
-  Tensor output = recorder.take(input.elements, input.type);
+Tensor with_number(Recorder& recorder, std::string_view op, const Tensor& input) {
+  const Number number(recorder, input.type);
+  return recorder.call(op, {&input}, broadcast({&input}), input.type);
+}
+
+Tensor pointwise(Recorder& recorder, std::string_view op, const Tensor& one) {
+  return recorder.call(op, {&one}, broadcast({&one}), one.type);
+}
+
+Tensor pointwise(Recorder& recorder, std::string_view op, const Tensor& one, const Tensor& other) {
+  return recorder.call(op, {&one, &other}, broadcast({&one, &other}), wider(one, other));
+}
+
+Tensor unary_of_input(Recorder& recorder, const Tensor& input, const Unary& op) {
+  Tensor output = pointwise(recorder, op.forward, input);
   recorder.connect(output, {input},
-                   [&recorder, x = input.detached()](const Gradients& gradients) -> Gradients {
-                     return {like(recorder, gradients[0], x.type)};
+                   [&recorder, op, x = input.detached()](const Gradients& gradients) -> Gradients {
+                     return {recorder.call(op.backward, {&gradients[0], &x},
+                                           broadcast({&gradients[0], &x}), x.type)};
+                   });
+  return output;
+}
+
+Tensor unary_of_output(Recorder& recorder, const Tensor& input, const Unary& op) {
+  Tensor output = pointwise(recorder, op.forward, input);
+  recorder.connect(output, {input},
+                   [&recorder, op, y = output](const Gradients& gradients) -> Gradients {
+                     return {recorder.call(op.backward, {&gradients[0], &y},
+                                           broadcast({&gradients[0], &y}), y.type)};
                    });
   return output;
 }
 
 Tensor fused_product(Recorder& recorder, const Tensor& gate, const Tensor& up) {
-  Tensor output = recorder.take(gate.elements, gate.type);
+  Tensor output = recorder.call("fused_product", {&gate, &up}, gate.sizes, gate.type);
   recorder.connect(
       output, {gate, up},
-      [&recorder, x = gate.detached(), y = up.detached()](const Gradients&) -> Gradients {
-        return {recorder.take(x.elements, x.type), recorder.take(y.elements, y.type)};
+      [&recorder, x = gate.detached(), y = up.detached()](const Gradients& gradients) -> Gradients {
+        const Tensor dx = recorder.take(x.sizes, x.type), dy = recorder.take(y.sizes, y.type);
+        recorder.record("fused_product_backward", {&gradients[0], &x, &y}, {&dx, &dy});
+        return {dx, dy};
       });
   return output;
 }
 
 Tensor fused_copy(Recorder& recorder, const Tensor& input) {
-  Tensor output = recorder.take(input.elements, input.type);
-  recorder.connect(output, {input},
-                   [&recorder, elements = input.elements, type = input.type](
-                       const Gradients&) -> Gradients { return {recorder.take(elements, type)}; });
-  return output;
-}
-
-Tensor fused_norm(Recorder& recorder, const Tensor& input, const NormOptions& options) {
-  Tensor output = recorder.take(input.elements, input.type);
-  const Tensor deviation = recorder.take(options.positions, Type::float32);
-  Tensors inputs = {input};
-  if (options.form != NormForm::plain) inputs.push_back(parameter(recorder, options.scale));
-  const bool trained = inputs.back().needs_gradient();
-  recorder.connect(output, inputs,
-                   [&recorder, x = input.detached(), deviation, trained, scaled = inputs.size() > 1,
-                    channels = options.channels](const Gradients&) -> Gradients {
-                     Gradients results = {recorder.take(x.elements, x.type)};
-                     if (scaled)
-                       results.push_back(trained
-                                             ? recorder.take(channels, recorder.parameter_type())
-                                             : undefined());
-                     return results;
-                   });
-  return output;
-}
-
-Tensor unary_of_output(Recorder& recorder, const Tensor& input) {
-  Tensor output = recorder.take(input.elements, input.type);
-  recorder.connect(output, {input},
-                   [&recorder, y = output](const Gradients& gradients) -> Gradients {
-                     return {like(recorder, gradients[0], y.type)};
-                   });
+  const Shape shape = broadcast({&input});
+  Tensor output = recorder.call("fused_copy", {&input}, shape, input.type);
+  recorder.connect(
+      output, {input},
+      [&recorder, shape, type = input.type](const Gradients& gradients) -> Gradients {
+        return {recorder.call("fused_copy_backward", {&gradients[0]}, shape, type)};
+      });
   return output;
 }
 
 Tensor relu_in_place(Recorder& recorder, const Tensor& input) {
   Tensor output = input.detached();
-  recorder.connect(output, {input},
-                   [&recorder, y = output](const Gradients& gradients) -> Gradients {
-                     return {like(recorder, gradients[0], y.type)};
-                   });
+  recorder.record("relu_", {&output}, {&output});
+  recorder.connect(
+      output, {input}, [&recorder, y = output](const Gradients& gradients) -> Gradients {
+        return {recorder.call("threshold_backward", {&gradients[0], &y},
+                              broadcast({&gradients[0], &y}), y.type)};
+      });
   return output;
 }
 
 // Autograd clones the input before it is overwritten (derivatives.yaml: silu saves self).
 Tensor silu_in_place(Recorder& recorder, const Tensor& input) {
-  const Tensor clone = recorder.take(input.elements, input.type);
+  const Tensor kept = recorder.call("clone", {&input}, broadcast({&input}), input.type);
   Tensor output = input.detached();
+  recorder.record("silu_", {&output}, {&output});
   recorder.connect(output, {input},
-                   [&recorder, x = clone](const Gradients& gradients) -> Gradients {
-                     return {like(recorder, gradients[0], x.type)};
+                   [&recorder, x = kept](const Gradients& gradients) -> Gradients {
+                     return {recorder.call("silu_backward", {&gradients[0], &x},
+                                           broadcast({&gradients[0], &x}), x.type)};
                    });
   return output;
 }
 
 Tensor widened(Recorder& recorder, const Tensor& side, Type type) {
   if (!recorder.on_cpu() || side.type == type) return undefined();
-  return recorder.workspace(side.elements, type);
+  return recorder.workspace(side.sizes, type);
 }
 
 Tensor add(Recorder& recorder, const Tensor& left, const Tensor& right) {
-  const Type type =
-      left.type == Type::float32 || right.type == Type::float32 ? Type::float32 : left.type;
+  const Type type = wider(left, right);
   const Tensor wide_left = widened(recorder, left, type);
   const Tensor wide_right = widened(recorder, right, type);
-  Tensor output = recorder.take(std::max(left.elements, right.elements), type);
-  const bool sums_left = left.unbatched && !right.unbatched;
-  const bool sums_right = right.unbatched && !left.unbatched;
-  recorder.connect(output, {left, right}, [sums_left, sums_right](const Gradients& gradients) {
-    Gradients results = {gradients[0], gradients[0]};
-    results[0].broadcast = sums_left;
-    results[1].broadcast = sums_right;
-    return results;
+  Tensor output = pointwise(recorder, "add", left, right);
+  recorder.connect(output, {left, right}, [](const Gradients& gradients) -> Gradients {
+    return {gradients[0], gradients[0]};
   });
   return output;
 }
@@ -126,6 +122,7 @@ Tensor add(Recorder& recorder, const Tensor& left, const Tensor& right) {
 Tensor add_in_place(Recorder& recorder, const Tensor& left, const Tensor& right) {
   widened(recorder, right, left.type);
   Tensor output = left.detached();
+  recorder.record("add_", {&output, &right}, {&output});
   recorder.connect(output, {left, right}, [](const Gradients& gradients) -> Gradients {
     return {gradients[0], gradients[0]};
   });
@@ -134,16 +131,10 @@ Tensor add_in_place(Recorder& recorder, const Tensor& left, const Tensor& right)
 
 // Both products are made, the right side's first; the engine sums what was broadcast.
 Tensor multiply(Recorder& recorder, const Tensor& left, const Tensor& right) {
-  return multiply(recorder, left, right, std::max(left.elements, right.elements));
-}
-
-Tensor multiply(Recorder& recorder, const Tensor& left, const Tensor& right,
-                std::int64_t elements) {
-  const Type type =
-      left.type == Type::float32 || right.type == Type::float32 ? Type::float32 : left.type;
+  const Type type = wider(left, right);
   const Tensor wide_left = widened(recorder, left, type);
   const Tensor wide_right = widened(recorder, right, type);
-  Tensor output = recorder.take(elements, type);
+  Tensor output = pointwise(recorder, "mul", left, right);
   const bool to_left = left.needs_gradient(), to_right = right.needs_gradient();
   const Tensor x = to_right ? left.detached() : undefined();
   const Tensor y = to_left ? right.detached() : undefined();
@@ -152,67 +143,78 @@ Tensor multiply(Recorder& recorder, const Tensor& left, const Tensor& right,
                      Gradients results = {undefined(), undefined()};
                      if (to_right) {
                        const Tensor wide = widened(recorder, x, type);
-                       results[1] = like(recorder, gradients[0], type);
+                       results[1] = pointwise(recorder, "mul", gradients[0], x);
                      }
                      if (to_left) {
                        const Tensor wide = widened(recorder, y, type);
-                       results[0] = like(recorder, gradients[0], type);
+                       results[0] = pointwise(recorder, "mul", gradients[0], y);
                      }
                      return results;
                    });
   return output;
 }
 
-Tensor with_number(Recorder& recorder, std::int64_t elements, Type type) {
-  const Number number(recorder, type);
-  return recorder.take(elements, type);
-}
-
-Tensor scale(Recorder& recorder, const Tensor& input) {
-  Tensor output = with_number(recorder, input.elements, input.type);
-  recorder.connect(
-      output, {input},
-      [&recorder, elements = input.elements, type = input.type](const Gradients&) -> Gradients {
-        return {with_number(recorder, elements, type)};
-      });
+Tensor scale(Recorder& recorder, const Tensor& input, std::string_view op) {
+  Tensor output = with_number(recorder, op, input);
+  recorder.connect(output, {input}, [&recorder, op](const Gradients& gradients) -> Gradients {
+    return {with_number(recorder, op, gradients[0])};
+  });
   return output;
 }
 
 Tensor add_number(Recorder& recorder, const Tensor& input) {
-  Tensor output = with_number(recorder, input.elements, input.type);
+  Tensor output = with_number(recorder, "add", input);
   recorder.connect(output, {input},
                    [](const Gradients& gradients) -> Gradients { return {gradients[0]}; });
   return output;
 }
 
-Tensor subtract(Recorder& recorder, const Tensor& left, const Tensor& right) {
-  Tensor output = recorder.take(left.elements, left.type);
-  recorder.connect(output, {left, right}, [&recorder](const Gradients& gradients) -> Gradients {
-    return {gradients[0], like(recorder, gradients[0], gradients[0].type)};
+Tensor negate(Recorder& recorder, const Tensor& input) {
+  Tensor output = pointwise(recorder, "neg", input);
+  recorder.connect(output, {input}, [&recorder](const Gradients& gradients) -> Gradients {
+    return {pointwise(recorder, "neg", gradients[0])};
   });
+  return output;
+}
+
+Tensor subtract(Recorder& recorder, const Tensor& left, const Tensor& right) {
+  Tensor output = pointwise(recorder, "sub", left, right);
+  recorder.connect(output, {left, right},
+                   [&recorder, negates = right.needs_gradient()](
+                       const Gradients& gradients) -> Gradients {
+                     const Tensor& dy = gradients[0];
+                     return {dy, negates ? pointwise(recorder, "neg", dy) : undefined()};
+                   });
   return output;
 }
 
 void divide_in_place(Recorder& recorder, const Tensor& tensor) {
   const Number divisor(recorder, tensor.type);
+  recorder.record("div_", {&tensor}, {&tensor});
 }
 
 // On CUDA native_dropout keeps a byte per element; on CPUs the mask is a tensor like the input,
 // divided in place by what stays.
 Tensor dropout(Recorder& recorder, const Tensor& input) {
-  Tensor mask, output;
+  const Shape shape = broadcast({&input});
   if (recorder.on_cpu()) {
-    mask = recorder.take(input.elements, input.type);
+    const Tensor mask = recorder.call("bernoulli_", {&input}, shape, input.type);
     divide_in_place(recorder, mask);
-  } else {
-    output = recorder.take(input.elements, input.type);
-    mask = recorder.take(input.elements, Type::byte);
+    Tensor output = recorder.call("mul", {&input, &mask}, shape, input.type);
+    recorder.connect(output, {input}, [&recorder, mask](const Gradients& gradients) -> Gradients {
+      return {recorder.call("mul", {&gradients[0], &mask}, mask, mask.type)};
+    });
+    return output;
   }
-  if (!output.storage) output = recorder.take(input.elements, input.type);
-  recorder.connect(output, {input},
-                   [&recorder, mask, type = input.type](const Gradients&) -> Gradients {
-                     return {recorder.take(mask.elements, type)};
-                   });
+  Tensor output = recorder.take(shape, input.type);
+  const Tensor mask = recorder.take(shape, Type::boolean);
+  recorder.record("native_dropout", {&input}, {&output, &mask});
+  recorder.connect(
+      output, {input},
+      [&recorder, mask, type = input.type](const Gradients& gradients) -> Gradients {
+        return {recorder.call("native_dropout_backward", {&gradients[0], &mask},
+                              broadcast({&gradients[0], &mask}), type)};
+      });
   return output;
 }
 

@@ -10,11 +10,8 @@
 namespace rehearse::tape {
 namespace {
 
-NormOptions norm_options(const Recorder& recorder, const Layer& layer) {
+NormOptions norm_options(const Layer& layer) {
   return {.scale = {layer.unit, layer.parameter, layer.in.channels},
-          .channels = layer.in.channels,
-          .positions = recorder.batch() * layer.in.positions(),
-          .permuted = layer.in.positions() > 1 && !layer.channels_last,
           .shift = layer.bias,
           .form = layer.norm};
 }
@@ -45,7 +42,10 @@ void Player::play() {
 void Player::play_whole() {
   end_ = static_cast<std::uint32_t>(model_.units.size());
   values_[0] = {batch()};
-  for (std::uint32_t unit = 0; unit < end_; ++unit) play_unit(unit);
+  for (std::uint32_t unit = 0; unit < end_; ++unit) {
+    play_unit(unit);
+    if (unit == 0 && !values_.empty()) make_shared(1, left_type());
+  }
   const Tensor loss = total_loss();
   if (outputs_made_) recorder_.add_leftovers(outputs_, *outputs_made_);
   recorder_.end_forward();
@@ -61,7 +61,13 @@ void Player::play_chunk(const Chunk& chunk) {
   values_.clear();
   values_[0] = {batch()};  // every stage has the tokens
   if (chunk.input != 0) values_[chunk.input] = {entering(chunk)};
-  for (auto unit = static_cast<std::uint32_t>(chunk.first); unit < end_; ++unit) play_unit(unit);
+  const auto first = static_cast<std::uint32_t>(chunk.first);
+  if (chunk.input != 0) make_shared(first, values_[chunk.input].front().type);
+  for (std::uint32_t unit = first; unit < end_; ++unit) {
+    play_unit(unit);
+    if (unit == first && chunk.input == 0 && !values_.empty())
+      make_shared(first + 1, left_type());
+  }
   Tensor output;
   if (chunk.has_loss) {
     output = total_loss();
@@ -71,7 +77,8 @@ void Player::play_chunk(const Chunk& chunk) {
     output.storage = nullptr;
   }
   values_.clear();
-  rotary_ = {};
+  rotary_.clear();
+  masks_.clear();
   recorder_.end_forward();
   recorder_.end_chunk(chunk.end - 1, output);
   outputs_.clear();
@@ -79,7 +86,15 @@ void Player::play_chunk(const Chunk& chunk) {
 
 Tensor Player::batch() const {
   Tensor batch;
-  batch.elements = recorder_.batch() * static_cast<std::int64_t>(model_.input_elements);
+  const auto elements = static_cast<std::int64_t>(model_.input_elements);
+  Shape& shape = batch;
+  shape = Sizes{recorder_.batch(), elements};
+  if (model_.image > 0) {
+    const std::int64_t channels = elements / (model_.image * model_.image);
+    const Sizes sizes = {recorder_.batch(), channels, model_.image, model_.image};
+    const auto& layers = model_.units.front().layers;
+    shape = !layers.empty() && layers.front().channels_last ? channels_last(sizes) : Shape(sizes);
+  }
   batch.type = model_.tokens_per_sample > 0 ? Type::int64 : recorder_.parameter_type();
   return batch;
 }
@@ -90,14 +105,21 @@ Tensor Player::entering(const Chunk& chunk) {
   const auto reader = std::ranges::find_if(layers, reads);
   check(reader != layers.end(), "a chunk that does not read its input");
   const bool wide = chunk.wide_input && recorder_.autocast() && !recorder_.on_cpu();
-  return recorder_.receive(recorder_.batch() * reader->in.elements(),
+  const Extent& in = reader->in;
+  const bool tokens = model_.tokens_per_sample > 0 || in.width == 1;
+  const Sizes sizes = tokens ? Sizes{recorder_.batch(), in.positions(), in.channels}
+                             : Sizes{recorder_.batch(), in.channels, in.height, in.width};
+  return recorder_.receive(reader->channels_last ? channels_last(sizes) : Shape(sizes),
                            wide ? Type::float32 : recorder_.parameter_type());
 }
 
 // A value is held until its last reader is done, and a unit's input until the unit is.
 void Player::play_unit(std::uint32_t number) {
   recorder_.begin_unit(number);
-  if (number + 1 == end_ && has_loss_) rotary_ = {};
+  if (number + 1 == end_ && has_loss_) {
+    rotary_.clear();
+    masks_.clear();
+  }
   const std::vector<Layer>& layers = model_.units[number].layers;
   const std::uint32_t entered = values_.rbegin()->first;
   std::set<std::uint32_t> held = {entered};
@@ -137,7 +159,6 @@ void Player::play_unit(std::uint32_t number) {
   if (number + 1 == end_ && has_loss_) return values_.clear();
   held.erase(left);
   release(end);
-  recorder_.end_unit(values_.at(left).front());
 }
 
 bool Player::joins_loss(const Layer& layer) const {
@@ -156,18 +177,19 @@ Player::Value Player::run(const Layer& layer) {
         parted_ = &layer;
         return values_.at(layer.input);
       }
-      return linears(layer, input(layer), r.batch() * layer.in.positions());
+      return linears(layer, by_channels(layer));
     case LayerKind::layer_norm:
-      return {layer_norm(r, input(layer), norm_options(r, layer))};
+      return {layer_norm(r, by_channels(layer), norm_options(layer))};
     case LayerKind::rms_norm:
-      return {rms_norm(r, input(layer), norm_options(r, layer))};
+      return {rms_norm(r, input(layer), norm_options(layer))};
     case LayerKind::batch_norm:
-      return {batch_norm(r, input(layer), norm_options(r, layer))};
+      return {batch_norm(r, as_image(layer), norm_options(layer))};
     case LayerKind::gelu:
-      return {unary_of_input(r, input(layer))};
+      return {unary_of_input(r, input(layer), kGelu)};
     case LayerKind::tanh:
+      return {unary_of_output(r, input(layer), kTanh)};
     case LayerKind::sigmoid:
-      return {unary_of_output(r, input(layer))};
+      return {unary_of_output(r, input(layer), kSigmoid)};
     case LayerKind::dropout:
       return {dropout(r, input(layer))};
     case LayerKind::relu:
@@ -175,24 +197,29 @@ Player::Value Player::run(const Layer& layer) {
     case LayerKind::silu:
       return {silu_in_place(r, input(layer))};
     case LayerKind::add:
-      return {layer.in_place ? add_in_place(r, input(layer), other(layer))
-                             : add(r, input(layer), other(layer))};
+      return {sum(layer)};
     case LayerKind::multiply:
       return {multiply(r, input(layer), other(layer))};
     case LayerKind::cross_entropy:
       losses_.push_back(parted_ != nullptr ? parted_loss(layer) : loss(layer));
       return {};
     case LayerKind::convolution:
-      return {convolution(r, input(layer), layer)};
+      return {convolution(r, as_image(layer), layer)};
     case LayerKind::max_pool:
-      return {pool(r, input(layer), out(layer), true)};
     case LayerKind::average_pool:
     case LayerKind::adaptive_pool:
-      return {pool(r, input(layer), out(layer), false)};
+      return {pool(r, input(layer),
+                   {r.batch(), layer.out.channels, layer.out.height, layer.out.width},
+                   layer.pooling,
+                   layer.kind == LayerKind::max_pool       ? kMaxPool
+                   : layer.kind == LayerKind::average_pool ? kAveragePool
+                                                           : kAdaptivePool)};
     case LayerKind::mean:
-      return {mean(r, input(layer), out(layer))};
-    case LayerKind::concatenate:
-      return {concatenate(r, {input(layer), other(layer)}, r.batch() == 1)};
+      return {mean(r, as_image(layer), {2, 3})};
+    case LayerKind::concatenate: {
+      const std::size_t channels = input(layer).dimensions() == 4 ? 1 : 2;
+      return {concatenate(r, {input(layer), other(layer)}, channels)};
+    }
     case LayerKind::layer_scale:
       return {scaled(layer)};
     case LayerKind::stochastic_depth:
@@ -202,9 +229,12 @@ Player::Value Player::run(const Layer& layer) {
     case LayerKind::rotate:
       return layer.attention.shared_table ? rotate_shared(layer) : rotate(layer);
     case LayerKind::attention: {
-      const AttentionSize size = {layer.attention,
+      AttentionSize size = {layer.attention,
                                   layer.in.height,
-                                  {layer.unit, layer.parameter, layer.attention.trained_bias}};
+                                  bias_of(layer)};
+      if (const auto mask = masks_.find(layer.attention.window > 0);
+          adds_mask(layer) && mask != masks_.end())
+        size.mask = mask->second;
       const auto attends = [&r, size](const Value& sides) { return attention(r, sides, size); };
       return layer.recomputed ? r.checkpoint(values_.at(layer.input), attends)
                               : attends(values_.at(layer.input));
@@ -219,14 +249,16 @@ Player::Value Player::run(const Layer& layer) {
     case LayerKind::gelu_fast:
       return {gelu_fast(layer)};
     case LayerKind::rectify:
-      return {unary_of_output(r, input(layer))};
+      return {unary_of_output(r, input(layer), kRelu)};
     case LayerKind::silu_out:
-      return {unary_of_input(r, input(layer))};
+      return {unary_of_input(r, input(layer), kSilu)};
     case LayerKind::scale:
       return {scale(r, input(layer))};
     case LayerKind::scale_logits:
       scales_logits_ = parted_ != nullptr && !joins_loss(layer);
-      return {parted_ != nullptr || joins_loss(layer) ? input(layer) : scale(r, input(layer))};
+      return {parted_ != nullptr || joins_loss(layer)
+                  ? input(layer)
+                  : scale(r, input(layer), layer.divides ? "div" : "mul")};
     case LayerKind::softcap:
       caps_logits_ = parted_ != nullptr && !joins_loss(layer);
       return {parted_ != nullptr || joins_loss(layer) ? input(layer) : capped(input(layer))};
@@ -249,33 +281,76 @@ Player::Value Player::run(const Layer& layer) {
     case LayerKind::short_convolution:
       return {short_convolution(layer)};
     case LayerKind::square:
-      return {unary_of_input(r, input(layer))};
+      return {power(r, widen_on_cuda(r, input(layer)))};
     case LayerKind::without_gate:
-      return around_gate(values_.at(layer.input), out(layer), false);
+      return around_gate(values_.at(layer.input), layer.out.channels, false);
     case LayerKind::output_gate:
       return {output_gate(layer)};
     case LayerKind::scatter:
-      return {exchanged(r, input(layer), out(layer))};
+      return {exchanged(r, input(layer),
+                        with_positions(input(layer).sizes, layer.out.channels,
+                                       r.batch() * layer.out.positions()))};
     case LayerKind::select:
-      return {slice(r, input(layer), out(layer))};
+      return {selected(layer)};
     case LayerKind::by_position:
-      return {r.compiled() ? lower(r, input(layer)) : copy(r, lower(r, input(layer)))};
+      return {r.compiled() ? lower(r, input(layer)) : clone(r, lower(r, input(layer)))};
     case LayerKind::unpack_heads:
       return unpack_heads(layer);
   }
   throw InternalError("a layer that no tape is made of");
 }
 
+Parameter Player::bias_of(const Layer& layer) {
+  const Attention& o = layer.attention;
+  if (o.trained_bias == 0) return {};
+  if (o.trained_bias == o.heads) return {layer.unit, layer.parameter, o.heads};
+  return {layer.unit, layer.parameter, {o.trained_bias / o.heads, o.heads}};
+}
+
+Tensor Player::sum(const Layer& layer) {
+  const Tensor left = as_image(layer), right = as_image(other(layer), layer.in);
+  return layer.in_place ? add_in_place(recorder_, left, right) : add(recorder_, left, right);
+}
+
+// Convolutions have the channels of an image as the second dimension; norms and products of them
+// as the last.
+Tensor Player::as_image(const Tensor& x, const Extent& in) {
+  const Sizes turned = {recorder_.batch(), in.height, in.width, in.channels};
+  const Sizes image = {recorder_.batch(), in.channels, in.height, in.width};
+  if (x.dimensions() != 4 || x.sizes == image || x.sizes != turned) return x;
+  return transpose(recorder_, transpose(recorder_, x, 2, 3), 1, 2);
+}
+
+Tensor Player::by_channels(const Layer& layer) {
+  const Tensor& x = input(layer);
+  const Extent& in = layer.in;
+  if (x.sizes.back() == in.channels) return x;
+  const bool norm = layer.kind == LayerKind::layer_norm;
+  if (x.dimensions() == 4 && x.sizes[1] == in.channels && (norm || in.positions() > 1))
+    return transpose(recorder_, transpose(recorder_, x, 1, 2), 2, 3);
+  return reshape(recorder_, x, {recorder_.batch(), x.elements() / recorder_.batch()});
+}
+
+Tensor Player::selected(const Layer& layer) {
+  const Tensor& x = input(layer);
+  if (layer.out.channels != layer.in.channels) return slice(recorder_, x, 2, layer.out.channels);
+  if (layer.out.positions() > 1) return slice(recorder_, x, 1, layer.out.positions());
+  return select(recorder_, x, 1);
+}
+
 Tensor Player::rows(const Layer& layer) {
   Recorder& r = recorder_;
   const Embedding& options = layer.embedding;
-  const std::int64_t tokens = layer.in.height * (options.positions ? 1 : r.batch());
-  Tensor ids = input(layer);
-  if (options.positions || options.own_ids) ids = r.take(tokens, Type::int64);
-  const Parameter table{layer.unit, layer.parameter, options.rows * layer.out.channels};
-  Tensor chosen = embedding(r, ids, table, tokens * layer.out.channels);
-  chosen.unbatched = options.positions;
-  return chosen;
+  const bool shared = options.positions && !options.by_sample;
+  const Sizes sizes = {shared ? 1 : r.batch(), layer.in.height};
+  Tensor ids = input(layer).as(sizes);
+  if (options.positions || options.own_ids) {
+    // Of the kinds of tokens a buffer has one row, for all samples.
+    const bool expands = options.own_ids && !options.by_sample;
+    const Tensor own = r.take(expands ? Sizes{1, sizes[1]} : sizes, Type::int64);
+    ids = expands ? own.as({sizes, {0, 1}}) : own;
+  }
+  return embedding(r, ids, {layer.unit, layer.parameter, {options.rows, layer.out.channels}});
 }
 
 namespace {
@@ -283,37 +358,108 @@ namespace {
 /// Of each position: cosines and sines of half a head's angles. The angles and what they are made
 /// of live as long as the table is made.
 Tensor rotary_table(Recorder& r, std::int64_t tokens, std::int64_t half, Type type) {
+  const auto workspace = [&r](std::string_view op, const Sizes& sizes) {
+    const Tensor made = r.workspace(sizes, Type::float32);
+    r.record(op, {}, {&made});
+    return made;
+  };
   Tensor exponents, frequencies;
   {
-    const Tensor range = r.workspace(half, Type::float32);
-    exponents = with_number(r, half, Type::float32);
+    const Tensor range = workspace("arange", half);
+    exponents = with_number(r, "div", range);
   }
   {
-    const Tensor negative = r.workspace(half, Type::float32);
-    frequencies = with_number(r, half, Type::float32);
+    const Tensor negative = workspace("neg", half);
+    frequencies = with_number(r, "pow", negative);
   }
-  const Tensor range = r.workspace(tokens, Type::float32);
-  const Tensor angles = r.workspace(tokens * half, Type::float32);
-  const Tensor cosines = r.workspace(tokens * half, Type::float32);
-  const Tensor sines = r.workspace(tokens * half, Type::float32);
-  return to(r, r.take(2 * tokens * half, Type::float32), type);
+  const Tensor range = workspace("arange", tokens);
+  const Tensor angles = workspace("mul", {tokens, half});
+  const Tensor cosines = workspace("cos", {tokens, half});
+  const Tensor sines = workspace("sin", {tokens, half});
+  return to(r, r.call("stack", {&cosines, &sines}, Sizes{2, tokens, half}, Type::float32), type);
 }
 
 /// Each half of the channels turns into a difference and a sum of two products.
 Tensor rotated(Recorder& r, const Tensor& heads, const Tensor& table) {
   const Tensors half = chunk(r, heads, 2);
-  const auto times = [&](const Tensor& x) { return multiply(r, x, table, x.elements); };
-  const Tensor cosine = times(half[0]), sine = times(half[1]);
+  const Tensor part = select(r, table.detached(), 0);
+  const Tensor cosine = multiply(r, half[0], part), sine = multiply(r, half[1], part);
   const Tensor first = subtract(r, cosine, sine);
-  const Tensor cosine2 = times(half[1]), sine2 = times(half[0]);
+  const Tensor cosine2 = multiply(r, half[1], part), sine2 = multiply(r, half[0], part);
   const Tensor second = add(r, cosine2, sine2);
-  return concatenate(r, {first, second}, false);
+  return concatenate(r, {first, second}, 3);
 }
 
 }  // namespace
 
+void Player::make_shared(std::uint32_t first, Type type) {
+  make_masks(first, type);
+  make_rotary_table(first, type);
+}
+
+/// Scores that transformers' eager_attention_forward adds a mask to.
+bool Player::adds_mask(const Layer& layer) {
+  const Attention& o = layer.attention;
+  return layer.kind == LayerKind::attention && !o.flash && !o.fused_softmax && o.wide_softmax &&
+         o.causal && !o.biased;
+}
+
+// create_causal_mask and create_sliding_window_causal_mask: for all samples, in the embeddings'
+// type.
+void Player::make_masks(std::uint32_t first, Type type) {
+  Recorder& r = recorder_;
+  if (r.on_cpu()) return;
+  for (std::uint32_t unit = first; unit < end_; ++unit)
+    for (const Layer& layer : model_.units[unit].layers) {
+      const bool slides = layer.attention.window > 0;
+      if (!adds_mask(layer) || masks_.contains(slides)) continue;
+      const Tensor zero = r.call("zeros", {}, Sizes(), type);
+      const Tensor lowest = r.call("scalar_tensor", {}, Sizes(), type);
+      Tensor seen;
+      static_cast<Shape&>(seen) = {1, 1, layer.in.height, layer.in.height};
+      seen.type = Type::boolean;
+      masks_[slides] = r.call("where", {&seen, &zero, &lowest},
+                              Sizes{r.batch(), 1, layer.in.height, layer.in.height}, type);
+    }
+}
+
+// As the RotaryEmbedding of transformers makes it, behind the embeddings and in their type.
+void Player::make_rotary_table(std::uint32_t first, Type type) {
+  Recorder& r = recorder_;
+  std::int64_t tokens = 0, width = 0;
+  Spelling spelling;
+  for (std::uint32_t unit = first; unit < end_ && tokens == 0; ++unit)
+    for (const Layer& layer : model_.units[unit].layers) {
+      const bool latent = layer.kind == LayerKind::latent_heads;
+      if (!latent && !(layer.kind == LayerKind::rotate && layer.attention.shared_table)) continue;
+      tokens = latent ? layer.out.height : layer.in.height;
+      width = latent ? layer.latent.rotated_width : layer.attention.rotated();
+      spelling = layer.attention.spelling;
+      break;
+    }
+  if (tokens == 0) return;
+  Tensor places, frequencies;
+  static_cast<Shape&>(places) = {1, tokens, 1};
+  places.type = Type::int64;
+  static_cast<Shape&>(frequencies) = width / 2;
+  const Sizes half = {1, tokens, width / 2}, whole = {1, tokens, width};
+  const Tensor positions = r.call("_to_copy", {&places}, places.sizes, Type::float32);
+  const Tensor angles = r.call("mul", {&positions, &frequencies}, half, Type::float32);
+  const bool pairs = spelling.neighbours && !spelling.repeats_table;
+  const Tensor column = angles.as({1, tokens, width / 2, 1});
+  const Tensor both =
+      pairs ? r.call("clone", {&column}, Sizes{1, tokens, width / 2, 2}, Type::float32).as(whole)
+            : r.call("cat", {&angles, &angles}, whole, Type::float32);
+  rotary_.clear();
+  for (const std::string_view op : {"cos", "sin"}) {
+    const Tensor one = pointwise(r, op, both);
+    rotary_.push_back(to(r, with_number(r, "mul", one), spelling.wide_rotation ? Type::float32 : type));
+  }
+  for (Tensor& one : rotary_) one = unsqueeze(r, one, 1);
+}
+
 Player::Value Player::rotate(const Layer& layer) {
-  Value sides = heads(layer);
+  Value sides = heads_of(recorder_, values_.at(layer.input), layer.attention);
   if (recorder_.compiled()) {
     for (std::size_t i : {0, 1}) sides[i] = fused_copy(recorder_, sides[i]);
     return sides;
@@ -329,19 +475,26 @@ Tensor Player::swiglu(const Layer& layer) {
   Value halves = values_.at(layer.input);
   if (halves.size() == 1) halves = chunk(recorder_, halves[0], 2);
   if (recorder_.compiled()) return fused_product(recorder_, halves[0], halves[1]);
-  const Tensor gate = unary_of_input(recorder_, halves[0]);
+  const Tensor gate = unary_of_input(recorder_, halves[0], layer.gelu ? kGelu : kSilu);
   return multiply(recorder_, gate, halves[1]);
 }
 
 Tensor Player::scaled(const Layer& layer) {
-  const Tensor factors = parameter(recorder_, {layer.unit, layer.parameter, layer.in.channels});
-  return multiply(recorder_, factors, input(layer));
+  const Tensor x = as_image(layer);
+  const Sizes sizes =
+      x.dimensions() == 4 ? Sizes{layer.in.channels, 1, 1} : Sizes{layer.in.channels};
+  const Tensor factors = parameter(recorder_, {layer.unit, layer.parameter, sizes});
+  return multiply(recorder_, factors, x);
 }
 
 Tensor Player::stochastic_depth(const Layer& layer) {
-  const Tensor noise = recorder_.take(recorder_.batch(), input(layer).type);
+  const Tensor& x = input(layer);
+  Sizes sizes = x.sizes;
+  for (std::size_t i = 1; i < sizes.size(); ++i) sizes[i] = 1;
+  const Tensor noise = recorder_.take(sizes, x.type);
+  recorder_.record("bernoulli_", {&noise}, {&noise});
   divide_in_place(recorder_, noise);
-  return multiply(recorder_, input(layer), noise);
+  return multiply(recorder_, x, noise);
 }
 
 }  // namespace rehearse::tape

@@ -32,12 +32,13 @@ class Player {
   /// Whether torch.compile makes one kernel of the loss and of a layer between the logits and it.
   bool joins_loss(const Layer& layer) const;
   Tensor loss(const Layer& layer);
-  Tensor shifted_fused_loss(const Layer& layer, Tensor logits);
-  Tensor loss_of_piece(const Layer& layer, Tensor& piece, std::int64_t positions);
+  Tensor shifted_fused_loss(Tensor logits);
+  Tensors pieces_of(const Layer& product, const Tensor& x);
+  Tensor loss_of_piece(const Layer& layer, Tensor& piece);
   /// The output, converted and held; what it was made of goes.
   Tensor as_output(Tensor& logits);
-  /// Outputs of linear layers for `positions` of the batch.
-  Value linears(const Layer& layer, const Tensor& x, std::int64_t positions);
+  /// Outputs of linear layers for some positions of the batch, or all.
+  Value linears(const Layer& layer, const Tensor& x);
   Tensor parted_loss(const Layer& layer);
   Tensor fused_loss(const Layer& product, const Tensor& x);
   AdapterOptions adapter_options(const Layer& layer, const Adapter& adapter,
@@ -48,8 +49,19 @@ class Player {
   Tensor scaled(const Layer& layer);
   Tensor stochastic_depth(const Layer& layer);
   Tensor rows(const Layer& layer);
+  static Parameter bias_of(const Layer& layer);
+  Tensor as_image(const Tensor& x, const Extent& extent);
+  Tensor as_image(const Layer& layer) { return as_image(input(layer), layer.in); }
+  Tensor sum(const Layer& layer);
+  Tensor by_channels(const Layer& layer);
+  Tensor selected(const Layer& layer);
   // play_transformer.cpp
-  Value heads(const Layer& layer);
+  Tensor partly_turned(const Attention& options, const Tensor& x, const Value& table);
+  void make_rotary_table(std::uint32_t first, Type type);
+  void make_shared(std::uint32_t first, Type type);
+  void make_masks(std::uint32_t first, Type type);
+  static bool adds_mask(const Layer& layer);
+  Type left_type() const { return values_.rbegin()->second.front().type; }
   Value rotate_shared(const Layer& layer);
   Tensor gelu_new(const Layer& layer);
   Tensor gelu_fast(const Layer& layer);
@@ -57,8 +69,7 @@ class Player {
   Value head_norm(const Layer& layer);
   Value latent_heads(const Layer& layer);
   Tensor experts(const Layer& layer);
-  Tensor between_products(const ExpertGroup& options, const Tensor& first, std::int64_t rows,
-                          const Tensor& weights);
+  Tensor between_products(const ExpertGroup& options, const Tensor& first, const Tensor& weights);
   Tensor gate(const Layer& layer);
   Tensor class_token(const Layer& layer);
   // play_mixers.cpp
@@ -71,8 +82,6 @@ class Player {
   bool is_read_after(std::uint32_t value, std::uint32_t unit) const;
   const Tensor& input(const Layer& layer) const { return values_.at(layer.input).front(); }
   const Tensor& other(const Layer& layer) const { return values_.at(layer.other).front(); }
-  /// Elements of the whole batch.
-  std::int64_t out(const Layer& layer) const { return recorder_.batch() * layer.out.elements(); }
 
   const Model& model_;
   Recorder& recorder_;
@@ -81,7 +90,8 @@ class Player {
   std::map<std::uint32_t, std::uint32_t> last_units_;  ///< that read a value
   std::uint32_t end_ = 0;                              ///< past the last unit of what is played
   bool has_loss_ = true;
-  Tensor rotary_;  ///< cosines and sines that all layers share
+  Value rotary_;  ///< cosines and sines that all layers share
+  std::map<bool, Tensor> masks_;  ///< of scores that are written out; true: of sliding layers
   Tensors losses_;
   Tensors outputs_;  ///< logits that the training loop holds until backward is done
   /// Events of the last unit after which the logits are there; nothing: nobody asks.

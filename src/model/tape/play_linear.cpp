@@ -7,23 +7,25 @@
 
 namespace rehearse::tape {
 
-Player::Value Player::linears(const Layer& layer, const Tensor& x, std::int64_t positions) {
+Player::Value Player::linears(const Layer& layer, const Tensor& x) {
   Value outputs;
   std::uint32_t parameter = layer.parameter;
+  const std::int64_t positions = x.elements() / layer.in.channels;
   const std::int64_t before = recorder_.batch() * layer.in.positions();
   const std::int64_t after = recorder_.batch() * layer.out.positions();
   std::optional<Tensor> narrow;
   if (layer.narrows && is_narrow(recorder_.precision()))
-    narrow = recorder_.take(recorder_.narrow_bytes(x.elements), Type::byte);
+    narrow = recorder_.take(recorder_.narrow_bytes(x.elements()), Type::byte);
   for (const std::int64_t channels : layer.channels) {
     LinearOptions options{
         .weight = {layer.tied ? 0 : layer.unit, layer.tied ? 0 : parameter,
-                   layer.in.channels * channels},
-        .out = (positions < before ? positions : std::max(before, after)) * channels,
-        .matrix = layer.in.positions() == 1 && model_.tokens_per_sample == 0,
+                   layer.transposed ? Sizes{layer.in.channels, channels}
+                                    : Sizes{channels, layer.in.channels}},
+        .out = channels,
+        .transposed = layer.transposed,
         .function = layer.tied,
-        .gathered = after > before ? after * layer.in.channels : 0,
-        .scattered = after < before ? after * channels : 0,
+        .gathered = after > before ? after : 0,
+        .scattered = after < before && positions == before ? after : 0,
         .narrow = narrow,
         .float8 = layer.narrows && recorder_.float8() != Float8::none};
     if (!layer.tied) ++parameter;
@@ -50,15 +52,14 @@ AdapterOptions Player::adapter_options(const Layer& layer, const Adapter& adapte
   const std::int64_t before = recorder_.batch() * layer.in.positions();
   const std::int64_t after = recorder_.batch() * layer.out.positions();
   const bool scatters = positions == before && after < before;
-  const std::int64_t whole = positions < before ? positions : std::max(before, after);
-  return {.down = {.weight = {adapter.unit, adapter.parameter, adapter.rank * layer.in.channels},
-                   .out = whole * adapter.rank,
-                   .gathered = after > before ? after * layer.in.channels : 0},
-          .up = {.weight = {adapter.unit, adapter.parameter + 1, adapter.up},
-                 .out = whole * out,
-                 .scattered = scatters ? after * out : 0},
+  return {.down = {.weight = {adapter.unit, adapter.parameter, {adapter.rank, layer.in.channels}},
+                   .out = adapter.rank,
+                   .gathered = after > before ? after : 0},
+          .up = {.weight = {adapter.unit, adapter.parameter + 1, {out, adapter.up / out}},
+                 .out = out,
+                 .scattered = scatters ? after : 0},
           .dropout = adapter.dropout,
-          .padded = adapter.padded > 0 ? (scatters ? after : whole) * all : 0};
+          .padded = adapter.padded > 0 ? all : 0};
 }
 
 }  // namespace rehearse::tape

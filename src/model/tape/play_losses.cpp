@@ -18,7 +18,6 @@ Tensor Player::total_loss() {
 
 Tensor Player::loss(const Layer& layer) {
   Tensor& logits = values_.at(layer.input).front();
-  const std::int64_t positions = recorder_.batch() * layer.in.positions();
   switch (layer.loss) {
     case Loss::cross_entropy:
       return cross_entropy(recorder_, logits);
@@ -30,47 +29,44 @@ Tensor Player::loss(const Layer& layer) {
       return cross_entropy(recorder_, output);
     }
     case Loss::fused_logits:
-      return fused_cross_entropy(recorder_, logits, positions);
+      return fused_cross_entropy(recorder_, logits);
     case Loss::vocab_parallel:
-      return vocab_parallel_cross_entropy(recorder_, logits, positions);
+      return vocab_parallel_cross_entropy(recorder_, logits);
     case Loss::compiled:
       return compiled_cross_entropy(recorder_, logits);
     case Loss::accelerate_fused: {
-      Tensor loss = fused_cross_entropy(recorder_, logits, positions);
-      recorder_.workspace(logits.elements, Type::float32);
+      Tensor loss = fused_cross_entropy(recorder_, logits);
+      const Tensor returned = recorder_.workspace(logits.sizes, Type::float32);
+      recorder_.record("_to_copy", {&logits}, {&returned});
       return loss;
     }
     case Loss::cross_entropy_fp32:
       return cross_entropy_fp32(recorder_, std::move(logits));
     case Loss::huggingface:
-      return cross_entropy_fp32(recorder_, std::move(logits),
-                                recorder_.batch() * layer.in.channels);
+      return cross_entropy_fp32(recorder_, std::move(logits), true);
     case Loss::huggingface_4_46: {
       const Tensor returned = logits;
-      return cross_entropy_fp32(recorder_, std::move(logits),
-                                recorder_.batch() * layer.in.channels);
+      return cross_entropy_fp32(recorder_, std::move(logits), true);
     }
     case Loss::huggingface_fused:
-      return shifted_fused_loss(layer, std::move(logits));
+      return shifted_fused_loss(std::move(logits));
     case Loss::huggingface_4_46_fused: {
       const Tensor returned = logits;
-      return shifted_fused_loss(layer, std::move(logits));
+      return shifted_fused_loss(std::move(logits));
     }
   }
   throw InternalError("a loss that no tape is made of");
 }
 
-Tensor Player::shifted_fused_loss(const Layer& layer, Tensor logits) {
-  const Tensor shifted =
-      shifted_fp32(recorder_, std::move(logits), recorder_.batch() * layer.in.channels);
-  return fused_cross_entropy(recorder_, shifted, recorder_.batch() * layer.in.positions());
+Tensor Player::shifted_fused_loss(Tensor logits) {
+  return fused_cross_entropy(recorder_, shifted_fp32(recorder_, std::move(logits), true));
 }
 
 /// Plays one of the pieces that `positions` are in.
-Tensor Player::loss_of_piece(const Layer& layer, Tensor& piece, std::int64_t positions) {
+Tensor Player::loss_of_piece(const Layer& layer, Tensor& piece) {
   if (layer.loss == Loss::vocab_parallel)
-    return vocab_parallel_cross_entropy(recorder_, piece, positions);
-  if (is_librarys(layer.loss)) return fused_cross_entropy(recorder_, piece, positions);
+    return vocab_parallel_cross_entropy(recorder_, piece);
+  if (is_librarys(layer.loss)) return fused_cross_entropy(recorder_, piece);
   if (layer.loss == Loss::compiled) return compiled_cross_entropy(recorder_, piece);
   return layer.loss == Loss::cross_entropy_fp32 ? cross_entropy_fp32(recorder_, std::move(piece))
                                                 : cross_entropy(recorder_, piece);
@@ -82,23 +78,26 @@ Tensor Player::as_output(Tensor& logits) {
   return outputs_.back();
 }
 
+// Chunks of each sample's tokens: as many as torch.chunk makes.
+Tensors Player::pieces_of(const Layer& product, const Tensor& x) {
+  const std::int64_t tokens = x.sizes[1];
+  const std::int64_t each = (tokens + product.loss_parts.chunks - 1) / product.loss_parts.chunks;
+  std::vector<std::int64_t> sizes;
+  for (std::int64_t done = 0; done < tokens; done += each)
+    sizes.push_back(std::min(each, tokens - done));
+  return split(recorder_, x, 1, sizes);
+}
+
 // torchtune's CEWithChunkedOutputLoss, litgpt's lm_head_chunk_size: all products first, then all
 // losses.
 Tensor Player::parted_loss(const Layer& layer) {
   const Layer& product = *std::exchange(parted_, nullptr);
   const Tensor x = std::move(values_.at(layer.input).front());
   if (product.loss_parts.fused) return fused_loss(product, x);
-  const std::int64_t tokens = recorder_.batch() * product.in.positions();
-  const std::int64_t each = (tokens + product.loss_parts.chunks - 1) / product.loss_parts.chunks;
-  std::vector<std::int64_t> sizes;
-  for (std::int64_t done = 0; done < tokens; done += each)
-    sizes.push_back(std::min(each, tokens - done));
   Tensors logits;
   {
-    Tensors pieces = split(recorder_, x, sizes);
-    for (std::size_t i = 0; i < pieces.size(); ++i) {
-      pieces[i].contiguous = recorder_.batch() == 1;
-      logits.push_back(linears(product, pieces[i], sizes[i]).front());
+    for (const Tensor& piece : pieces_of(product, x)) {
+      logits.push_back(linears(product, piece).front());
       if (scales_logits_) logits.back() = scale(recorder_, logits.back());
       if (caps_logits_) logits.back() = capped(logits.back());
     }
@@ -109,7 +108,7 @@ Tensor Player::parted_loss(const Layer& layer) {
   if (loops) outputs_made_ = recorder_.position();
   Tensor sum = undefined();
   for (std::size_t i = 0; i < logits.size(); ++i) {
-    const Tensor one = loss_of_piece(layer, logits[i], sizes[i]);
+    const Tensor one = loss_of_piece(layer, logits[i]);
     sum = sum.defined ? add(recorder_, sum, one) : one;
   }
   return sum;
@@ -121,21 +120,22 @@ Tensor Player::fused_loss(const Layer& product, const Tensor& x) {
   const std::int64_t classes = product.channels.front(), width = product.in.channels;
   const std::int64_t tokens = r.batch() * product.in.positions();
   const Parameter which{product.tied ? 0 : product.unit, product.tied ? 0 : product.parameter,
-                        classes * width};
+                        {classes, width}};
   const Tensor weight = product_parameter(r, which);
   const Tensor input = lower(r, x);
   const std::int64_t parts = (classes + width - 1) / width;
   const auto rows = static_cast<std::int64_t>(
       std::bit_ceil(static_cast<std::uint64_t>((tokens + parts - 1) / parts)));
-  const Tensor to_input = r.take(input.elements, input.type);
+  const Tensor to_input = r.take(input.sizes, input.type);
   const bool trained = weight.needs_gradient();
-  const Tensor to_weight = trained ? r.take(weight.elements, weight.type) : undefined();
+  const Tensor to_weight = trained ? r.take(weight.sizes, weight.type) : undefined();
   const Tensor losses = r.workspace(tokens, Type::float32);
-  r.workspace(std::min(rows, tokens) * classes, input.type);
-  Tensor loss = r.take(1, Type::float32);
+  r.workspace({std::min(rows, tokens), classes}, input.type);
+  Tensor loss = r.take(Sizes(), Type::float32);
+  r.record("fused_linear_cross_entropy", {&input, &weight}, {&loss, &to_input, &to_weight});
   r.connect(loss, {input, weight}, [to_input, to_weight](const Gradients&) -> Gradients {
     Gradients results = {to_input, to_weight};
-    results[1].dense = false;  // `.grad` is a tensor of backward: it is copied
+    results[1].shared = true;  // `.grad` is a tensor of backward: it is copied
     return results;
   });
   return loss;

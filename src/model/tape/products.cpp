@@ -4,102 +4,145 @@
 #include "model/tape/operators.hpp"
 
 namespace rehearse::tape {
+
+Sizes with_positions(const Sizes& sizes, std::int64_t channels, std::int64_t positions) {
+  Sizes other = sizes;
+  other[other.size() - 1] = 1;
+  const std::int64_t before = other.elements();
+  other[other.size() - 1] = channels;
+  if (before == positions) return other;
+  if (other.size() > 1) {
+    std::int64_t& last = other[other.size() - 2];
+    if (last * positions % before == 0) {
+      last = last * positions / before;
+      return other;
+    }
+  }
+  return {positions, channels};
+}
+
 namespace {
 
-/// A view whose gradient is copied if it is permuted.
-Tensor ordered_view(Recorder& recorder, const Tensor& input) {
-  Tensor output = input.detached();
-  recorder.connect(output, {input}, [&recorder](const Gradients& gradients) -> Gradients {
-    if (gradients[0].contiguous) return {gradients[0]};
-    return {recorder.take(gradients[0].elements, gradients[0].type)};
-  });
+std::int64_t positions_of(const Tensor& tensor) { return tensor.elements() / tensor.sizes.back(); }
+
+Sizes with_channels(const Sizes& sizes, std::int64_t channels) {
+  Sizes other = sizes;
+  other[other.size() - 1] = channels;
+  return other;
+}
+
+/// All positions in one dimension: a view, or a copy.
+Tensor flat(Recorder& recorder, const Tensor& input) {
+  return reshape(recorder, input, {positions_of(input), input.sizes.back()});
+}
+
+/// torch.t() outside the graph.
+Tensor turned(const Tensor& matrix) {
+  return matrix.detached().as({{matrix.sizes[1], matrix.sizes[0]},
+                               {matrix.strides[1], matrix.strides[0]}});
+}
+
+/// x and its weight, as they stand in memory.
+struct Sides {
+  Tensor x, w, bias = undefined();
+  bool transposed = false;  ///< w is in by out
+
+  Tensors inputs() const {
+    return bias.defined ? Tensors{bias, x, w} : Tensors{x, w};
+  }
+};
+
+Tensor input_gradient(Recorder& recorder, const Tensor& dy, const Tensor& w, bool transposed) {
+  const Tensor back = transposed ? turned(w) : w;
+  return recorder.call("mm", {&dy, &back}, Sizes{dy.sizes[0], back.sizes[1]}, dy.type);
+}
+
+Tensor weight_gradient(Recorder& recorder, const Tensor& dy, const Tensor& x, bool transposed) {
+  const Tensor left = turned(transposed ? x : dy);
+  const Tensor& right = transposed ? dy : x;
+  return recorder.call("mm", {&left, &right}, Sizes{left.sizes[0], right.sizes[1]}, x.type,
+                       {.role = KernelRole::weight_gradient});
+}
+
+/// torch.addmm or torch.mm of two dimensions; with a bias dx is made first, else dW.
+Tensor matrix_product(Recorder& recorder, const Sides& sides) {
+  const bool needed = sides.x.needs_gradient(), trained = sides.w.needs_gradient();
+  const Tensor x = trained ? sides.x.detached() : undefined();
+  const Tensor w = needed ? sides.w.detached() : undefined();  // saved for dx alone
+  const Tensor right = sides.transposed ? sides.w : turned(sides.w);
+  const Sizes out = {sides.x.sizes[0], right.sizes[1]};
+  const bool biased = sides.bias.defined;
+  Tensor output = biased
+                      ? recorder.call("addmm", {&sides.bias, &sides.x, &right}, out, sides.x.type)
+                      : recorder.call("mm", {&sides.x, &right}, out, sides.x.type);
+  recorder.connect(output, sides.inputs(),
+                   [&recorder, x, w, needed, trained, biased,
+                    transposed = sides.transposed](const Gradients& gradients) -> Gradients {
+                     const Tensor& dy = gradients[0];
+                     Tensor dx = undefined(), dw = undefined();
+                     const auto make_dx = [&] {
+                       if (needed) dx = input_gradient(recorder, dy, w, transposed);
+                     };
+                     if (biased) make_dx();
+                     if (trained) dw = weight_gradient(recorder, dy, x, transposed);
+                     if (!biased) make_dx();
+                     return biased ? Gradients{dy, dx, dw} : Gradients{dx, dw};
+                   });
   return output;
 }
 
-/// torch.addmm: dx, dW and the bias's sum.
-Tensor matrix_product(Recorder& recorder, const Tensors& sides, std::int64_t out) {
-  const bool needed = sides[0].needs_gradient(), trained = sides[1].needs_gradient();
-  const Tensor x = trained ? sides[0].detached() : undefined();
-  const Tensor w = needed ? sides[1].detached() : undefined();  // saved for dx alone
-  const Type type = sides[0].type;
-  Tensor output = recorder.take(out, type);
-  recorder.connect(output, sides,
-                   [&recorder, x, w, needed, trained, type, inputs = sides[0].elements,
-                    elements = sides[1].elements](const Gradients& gradients) -> Gradients {
-                     Gradients results = {undefined(), undefined(), gradients[0]};
-                     results[2].broadcast = true;
-                     if (needed) results[0] = recorder.take(inputs, type);
-                     if (trained) results[1] = recorder.take(elements, type);
-                     return results;
-                   });
-  return output;
+/// The bias's gradient: the engine sums it.
+Gradients with_bias(const Tensor& dy, const Tensor& dx, const Tensor& dw, bool biased) {
+  return biased ? Gradients{dy, dx, dw} : Gradients{dx, dw};
 }
 
 /// Megatron-LM's LinearWithGradAccumulationAndAsyncCommunication with sequence parallelism.
-Tensor gathered_product(Recorder& recorder, const Tensors& sides, const LinearOptions& options) {
-  const Tensor x = sides[0].detached(), w = sides[1].detached();
-  const auto gather = [&recorder, elements = options.gathered, type = x.type] {
-    return recorder.workspace(elements, type);
-  };
+Tensor gathered_product(Recorder& recorder, const Sides& sides, const LinearOptions& options) {
+  const Tensor x = sides.x.detached(), w = sides.w.detached();
+  const Sizes all = with_positions(x.sizes, x.sizes.back(), options.gathered);
+  const auto gather = [&recorder, all, type = x.type] { return recorder.workspace(all, type); };
   const Tensor whole = gather();
-  Tensor output = recorder.take(options.out, x.type);
-  const bool biased = sides.size() > 2;
-  recorder.connect(output, sides,
-                   [&recorder, x, w, gather, biased](const Gradients& gradients) -> Gradients {
-                     const Tensor inputs = gather();
-                     const Tensor whole_gradient = recorder.take(inputs.elements, x.type);
-                     Gradients results = {recorder.take(x.elements, x.type)};
-                     results.push_back(recorder.take(w.elements, w.type));
-                     if (!biased) return results;
-                     results.push_back(gradients[0]);
-                     results[2].broadcast = true;
-                     return results;
-                   });
+  Tensor output =
+      recorder.call("mm", {&whole, &w}, with_channels(all, options.out), x.type);
+  recorder.connect(
+      output, sides.inputs(),
+      [&recorder, x, w, gather, biased = sides.bias.defined](const Gradients& gradients) -> Gradients {
+        const Tensor& dy = gradients[0];
+        const Tensor inputs = gather();
+        const Tensor whole_gradient = recorder.call("mm", {&dy, &w}, inputs.sizes, x.type);
+        const Tensor dx = recorder.take(x.sizes, x.type);
+        const Tensor dw = recorder.call("mm", {&dy, &inputs}, w.sizes, w.type,
+                                        {.role = KernelRole::weight_gradient});
+        return with_bias(dy, dx, dw, biased);
+      });
   return output;
-}
-
-/// torch.matmul of more than two dimensions: the product of two, and a view.
-Tensor viewed_product(Recorder& recorder, const Tensor& given, const Tensor& weight,
-                      std::int64_t out) {
-  const Tensor x = given.contiguous ? given : copy(recorder, given);
-  Tensor product = recorder.take(out, x.type);
-  const bool needed = x.needs_gradient(), trained = weight.needs_gradient();
-  recorder.connect(product, {x, weight},
-                   [&recorder, needed, trained, type = x.type, inputs = x.elements,
-                    elements = weight.elements, x = trained ? x.detached() : undefined(),
-                    w = needed ? weight.detached() : undefined()](const Gradients&) -> Gradients {
-                     Gradients results = {undefined(), undefined()};
-                     if (trained) results[1] = recorder.take(elements, type);
-                     if (needed) results[0] = recorder.take(inputs, type);
-                     return results;
-                   });
-  return ordered_view(recorder, product);
 }
 
 /// In place; the bias's gradient is a sum.
 Tensor add_bias(Recorder& recorder, const Tensor& product, const Tensor& bias) {
   if (bias.type != product.type && recorder.on_cpu()) {
-    const Tensor sum = recorder.workspace(product.elements, bias.type);
+    const Tensor sum = recorder.workspace(product.sizes, bias.type);
     widened(recorder, product, bias.type);
   }
   Tensor output = product.detached();
+  recorder.record("add_", {&output, &bias}, {&output});
   recorder.connect(output, {product, bias}, [](const Gradients& gradients) -> Gradients {
-    Gradients results = {gradients[0], gradients[0]};
-    results[1].broadcast = true;
-    return results;
+    return {gradients[0], gradients[0]};
   });
   return output;
 }
 
 /// A frozen 4-bit weight in the 16 bits of what it multiplies. bitsandbytes before 0.43, which
 /// keeps inputs, makes fp16 of any, and that bf16.
-Tensor dequantized(Recorder& recorder, std::int64_t elements, bool before_43) {
+Tensor dequantized(Recorder& recorder, const Sizes& sizes, bool before_43) {
   const Precision precision = recorder.precision();
   const bool is_fp16 = precision == Precision::fp16 || precision == Precision::fp16_pure ||
                        precision == Precision::fp16_pure_autocast;
   Tensor half = undefined();
-  if (before_43 && !is_fp16) half = recorder.workspace(elements, Type::float16);
-  return recorder.workspace(elements, Type::float16);
+  if (before_43 && !is_fp16) half = recorder.workspace(sizes, Type::float16);
+  const Tensor whole = recorder.workspace(sizes, Type::float16);
+  recorder.record("dequantize_4bit", {&half}, {&whole});
+  return whole;
 }
 
 /// bitsandbytes' MatMul4Bit and MatMul8bitLt with a frozen weight: 16 bits are made of it for each
@@ -107,79 +150,88 @@ Tensor dequantized(Recorder& recorder, std::int64_t elements, bool before_43) {
 Tensor quantized_product(Recorder& recorder, const Tensor& x, const LinearOptions& options,
                          const ParameterTrait& trait) {
   const bool before_43 = trait.keeps_input && trait.storage != StoredAs::int8;
+  const Sizes out = with_channels(x.sizes, options.out);
   Tensor output;
   if (trait.storage == StoredAs::int8) {
-    const Tensor bytes = recorder.workspace(x.elements, Type::byte);
-    const Tensor sums = recorder.workspace(options.out, Type::float32);
-    output = recorder.take(options.out, x.type);
+    const Tensor bytes = recorder.workspace(x.sizes, Type::byte);
+    const Tensor sums = recorder.workspace(out, Type::int32);
+    output = recorder.call("int8_mm", {&bytes}, out, x.type);
   } else {
-    const Tensor weight = dequantized(recorder, options.weight.elements, before_43);
-    output = recorder.take(options.out, x.type);
+    const Tensor weight = dequantized(recorder, options.weight.sizes, before_43);
+    output = recorder.call("mm", {&x, &weight}, out, x.type);
   }
   if (before_43) recorder.hold_input(x);
-  recorder.connect(
-      output, {x},
-      [&recorder, before_43, elements = options.weight.elements, inputs = x.elements, type = x.type,
-       kept = trait.keeps_input ? x.detached() : undefined()](const Gradients&) -> Gradients {
-        const Tensor weight = dequantized(recorder, elements, before_43);
-        return {recorder.take(inputs, type)};
-      });
+  recorder.connect(output, {x},
+                   [&recorder, before_43, weights = options.weight.sizes, inputs = x.sizes,
+                    type = x.type, kept = trait.keeps_input ? x.detached() : undefined()](
+                       const Gradients& gradients) -> Gradients {
+                     const Tensor weight = dequantized(recorder, weights, before_43);
+                     return {recorder.call("mm", {&gradients[0], &weight}, inputs, type)};
+                   });
   return output;
 }
 
 /// TransformerEngine's Linear in 8 or 4 bits: of the input one copy is saved, of the output's
 /// gradient two are made, as rows and as columns.
-Tensor narrow_product(Recorder& recorder, const Tensors& sides, const LinearOptions& options) {
-  const Tensor& x = sides[0];
-  const bool needed = x.needs_gradient(), trained = sides[1].needs_gradient();
-  const std::int64_t gathered = options.gathered;
+Tensor narrow_product(Recorder& recorder, const Sides& sides, const LinearOptions& options) {
+  const Tensor& x = sides.x;
+  const bool needed = x.needs_gradient(), trained = sides.w.needs_gradient();
+  const std::int64_t gathered = options.gathered * x.sizes.back();
+  const Sizes out =
+      with_positions(x.sizes, options.out, options.gathered > 0 ? options.gathered : positions_of(x));
   {
     const Tensor rows =
-        recorder.workspace(recorder.narrow_bytes(std::max(gathered, x.elements)), Type::byte);
+        recorder.workspace(recorder.narrow_bytes(std::max(gathered, x.elements())), Type::byte);
   }
-  Tensor output = recorder.take(options.out, x.type);
+  Tensor output = recorder.call("narrow_mm", {&x, &sides.w}, out, x.type);
   recorder.connect(
-      output, sides,
+      output, sides.inputs(),
       [&recorder, needed, trained, gathered,
-       kept = trained ? options.narrow->detached() : undefined(), inputs = x.elements,
-       out = options.out, type = x.type, biased = sides.size() > 2,
-       weight = sides[1].elements](const Gradients& gradients) -> Gradients {
-        const Tensor narrowed = recorder.workspace(2 * recorder.narrow_bytes(out), Type::byte);
+       kept = trained ? options.narrow->detached() : undefined(), inputs = x.sizes,
+       all = with_positions(x.sizes, x.sizes.back(), options.gathered), type = x.type,
+       biased = sides.bias.defined, weight = sides.w.sizes](const Gradients& gradients) -> Gradients {
+        const Tensor& dy = gradients[0];
+        const Tensor narrowed =
+            recorder.workspace(2 * recorder.narrow_bytes(dy.elements()), Type::byte);
         const Tensor whole = trained && gathered > 0
                                  ? recorder.workspace(recorder.narrow_bytes(gathered), Type::byte)
                                  : undefined();
-        const Tensor partial = needed && gathered > 0 ? recorder.take(gathered, type) : undefined();
-        Gradients results = {needed ? recorder.take(inputs, type) : undefined(),
-                             trained ? recorder.take(weight, type) : undefined()};
-        if (!biased) return results;
-        results.push_back(gradients[0]);
-        results[2].broadcast = true;
-        return results;
+        const Tensor partial = needed && gathered > 0 ? recorder.take(all, type) : undefined();
+        const Tensor dx =
+            needed ? recorder.call("narrow_mm", {&narrowed}, inputs, type) : undefined();
+        const Tensor dw = trained ? recorder.call("narrow_mm", {&narrowed, &kept}, weight, type,
+                                                  {.role = KernelRole::weight_gradient})
+                                  : undefined();
+        return with_bias(dy, dx, dw, biased);
       });
   return output;
 }
 
 /// Under torch.compile, which makes x again from what it was made of.
-Tensor recast_product(Recorder& recorder, const Tensors& sides, std::int64_t out) {
-  const bool needed = sides[0].needs_gradient(), trained = sides[1].needs_gradient();
+Tensor recast_product(Recorder& recorder, const Sides& sides, const LinearOptions& options) {
+  const Tensor& x = sides.x;
+  const bool needed = x.needs_gradient(), trained = sides.w.needs_gradient();
   {
-    const Tensor x = recorder.workspace(sides[0].elements, Type::byte);
-    const Tensor w = recorder.workspace(sides[1].elements, Type::byte);
+    const Tensor left = recorder.workspace(x.sizes, Type::byte);
+    const Tensor right = recorder.workspace(sides.w.sizes, Type::byte);
+    recorder.record("fused_cast", {&x, &sides.w}, {&left, &right});
   }
-  Tensor output = recorder.take(out, sides[0].type);
+  Tensor output = recorder.call("_scaled_mm", {&x, &sides.w},
+                                with_channels(x.sizes, options.out), x.type);
   recorder.connect(
-      output, sides,
-      [&recorder, needed, trained, out, type = sides[0].type, inputs = sides[0].elements,
-       elements = sides[1].elements, w = needed ? sides[1].detached() : undefined(),
-       biased = sides.size() > 2](const Gradients& gradients) -> Gradients {
-        const Tensor narrow = recorder.workspace(2 * out, Type::byte);
-        const Tensor other = recorder.workspace(trained ? inputs : elements, Type::byte);
-        Gradients results = {needed ? recorder.take(inputs, type) : undefined(),
-                             trained ? recorder.take(elements, type) : undefined()};
-        if (!biased) return results;
-        results.push_back(gradients[0]);
-        results[2].broadcast = true;
-        return results;
+      output, sides.inputs(),
+      [&recorder, needed, trained, type = x.type, inputs = x.sizes, weights = sides.w.sizes,
+       w = needed ? sides.w.detached() : undefined(),
+       biased = sides.bias.defined](const Gradients& gradients) -> Gradients {
+        const Tensor& dy = gradients[0];
+        const Tensor narrow = recorder.workspace(2 * dy.elements(), Type::byte);
+        const Tensor other = recorder.workspace(trained ? inputs : weights, Type::byte);
+        const Tensor dx =
+            needed ? recorder.call("_scaled_mm", {&narrow, &w}, inputs, type) : undefined();
+        const Tensor dw = trained ? recorder.call("_scaled_mm", {&narrow, &other}, weights, type,
+                                                  {.role = KernelRole::weight_gradient})
+                                  : undefined();
+        return with_bias(dy, dx, dw, biased);
       });
   return output;
 }
@@ -191,10 +243,18 @@ Tensor recast_product(Recorder& recorder, const Tensors& sides, std::int64_t out
 // cache takes.
 namespace {
 
+/// torch.matmul of more than two dimensions: the product of two, and a view.
+Tensor folded_product(Recorder& recorder, const Sides& sides) {
+  Sides two = sides;
+  two.x = flat(recorder, sides.x);
+  const Tensor product = matrix_product(recorder, two);
+  return reshape(recorder, product, with_channels(sides.x.sizes, product.sizes.back()));
+}
+
 Tensor wide_product(Recorder& recorder, const Tensor& input, const LinearOptions& options) {
   const Tensor x = to(recorder, input, Type::float32);
   const Tensor weight = to(recorder, parameter(recorder, options.weight), Type::float32);
-  return viewed_product(recorder, x, weight, options.out);
+  return folded_product(recorder, {.x = x, .w = weight});
 }
 
 }  // namespace
@@ -206,41 +266,42 @@ Tensor linear(Recorder& recorder, const Tensor& input, const LinearOptions& opti
     return to(recorder, quantized_product(recorder, x, options, trait), input.type);
   }
   const bool module = recorder.on_cpu() && !options.function;
-  const bool fused = options.bias && (options.matrix || !recorder.on_cpu());
+  const bool fused = options.bias && (input.dimensions() == 2 ||
+                                      (!recorder.on_cpu() && input.contiguous()));
   if (options.wide && !recorder.autocast()) return wide_product(recorder, input, options);
-  Tensor bias = undefined();
+  Sides sides{.x = {}, .w = {}, .transposed = options.transposed};
   if (options.bias) {
-    bias = fused ? product_parameter(recorder, *options.bias) : parameter(recorder, *options.bias);
+    sides.bias =
+        fused ? product_parameter(recorder, *options.bias) : parameter(recorder, *options.bias);
   }
-  const Tensor weight = module ? lower(recorder, parameter(recorder, options.weight))
-                               : product_parameter(recorder, options.weight);
-  const Tensor x = lower(recorder, input);
-  if (options.gathered > 0 && !options.narrow) {
-    if (options.bias) return gathered_product(recorder, {x, weight, bias}, options);
-    return gathered_product(recorder, {x, weight}, options);
-  }
+  sides.w = module ? lower(recorder, parameter(recorder, options.weight))
+                   : product_parameter(recorder, options.weight);
+  // Conv1D makes two dimensions before it calls addmm, which is what autocast sees.
+  sides.x = lower(recorder, options.transposed ? flat(recorder, input) : input);
+  if (options.gathered > 0 && !options.narrow) return gathered_product(recorder, sides, options);
   Tensor output;
   if (options.narrow) {
-    output = options.bias ? narrow_product(recorder, {x, weight, bias}, options)
-                          : narrow_product(recorder, {x, weight}, options);
+    output = narrow_product(recorder, sides, options);
   } else if (options.float8) {
-    output = options.bias ? recast_product(recorder, {x, weight, bias}, options.out)
-                          : recast_product(recorder, {x, weight}, options.out);
+    output = recast_product(recorder, sides, options);
   } else if (fused) {
-    output = matrix_product(recorder, {x, weight, bias}, options.out);
+    output = folded_product(recorder, sides);
   } else {
-    output = viewed_product(recorder, x, weight, options.out);
-    if (options.bias) output = add_bias(recorder, output, bias);
+    const Tensor bias = std::exchange(sides.bias, undefined());
+    output = folded_product(recorder, sides);
+    if (bias.defined) output = add_bias(recorder, output, bias);
   }
+  if (options.transposed)
+    output = reshape(recorder, output, with_channels(input.sizes, output.sizes.back()));
   return options.scattered > 0 ? exchanged(recorder, output, options.scattered) : output;
 }
 
-Tensor exchanged(Recorder& recorder, const Tensor& input, std::int64_t elements) {
-  Tensor output = recorder.take(elements, input.type);
-  const bool gathers = elements > input.elements;
+Tensor exchanged(Recorder& recorder, const Tensor& input, const Sizes& sizes) {
+  Tensor output = recorder.take(sizes, input.type);
+  const bool gathers = sizes.elements() > input.elements();
   if (recorder.keeps_exchanges() && !gathers) recorder.keep(output);
   recorder.connect(output, {input},
-                   [&recorder, whole = input.elements, type = input.type](
+                   [&recorder, whole = input.sizes, type = input.type](
                        const Gradients&) -> Gradients { return {recorder.take(whole, type)}; });
   return output;
 }
@@ -249,12 +310,14 @@ namespace {
 
 /// zeros.index_copy(): its derivative (derivatives.yaml: grad.index_select().expand_as(source))
 /// saves what it copies.
-Tensor copied_into_zeros(Recorder& recorder, const Tensor& source, std::int64_t elements) {
-  Tensor output = recorder.take(elements, source.type);
-  recorder.connect(output, {source},
-                   [&recorder, source = source.detached()](const Gradients&) -> Gradients {
-                     return {recorder.take(source.elements, source.type)};
-                   });
+Tensor copied_into_zeros(Recorder& recorder, const Tensor& source, std::int64_t channels) {
+  Tensor output = recorder.call("index_copy", {&source}, with_channels(source.sizes, channels),
+                                source.type);
+  recorder.connect(
+      output, {source},
+      [&recorder, source = source.detached()](const Gradients& gradients) -> Gradients {
+        return {recorder.call("index_select", {&gradients[0]}, source.sizes, source.type)};
+      });
   return output;
 }
 
@@ -265,7 +328,7 @@ Tensor copied_into_zeros(Recorder& recorder, const Tensor& source, std::int64_t 
 Tensor adapted(Recorder& recorder, Tensor result, const Tensor& input,
                const AdapterOptions& options) {
   const Type type = result.type;
-  if (options.quantized) result = copy(recorder, result);
+  if (options.quantized) result = clone(recorder, result);
   const Tensor wide = parameter(recorder, options.down.weight);
   const bool converts = !options.quantized || !recorder.autocast();
   Tensor update;
@@ -282,13 +345,18 @@ Tensor adapted(Recorder& recorder, Tensor result, const Tensor& input,
   return to(recorder, add(recorder, result, update), type);
 }
 
-Tensor embedding(Recorder& recorder, const Tensor& rows, const Parameter& table,
-                 std::int64_t elements) {
+Tensor embedding(Recorder& recorder, const Tensor& rows, const Parameter& table) {
   const Tensor weight = parameter(recorder, table);
-  Tensor output = recorder.take(elements, weight.type);
-  recorder.connect(output, {weight},
-                   [&recorder, rows = rows.detached(), table, type = weight.type](const Gradients&)
-                       -> Gradients { return {recorder.take(table.elements, type)}; });
+  Sizes sizes = rows.sizes;
+  sizes.push_back(table.sizes[1]);
+  Tensor output = recorder.call("embedding", {&weight, &rows}, sizes, weight.type);
+  recorder.connect(
+      output, {weight},
+      [&recorder, rows = rows.detached(), table = table.sizes,
+       type = weight.type](const Gradients& gradients) -> Gradients {
+        return {recorder.call("embedding_dense_backward", {&gradients[0], &rows}, table, type,
+                              {.role = KernelRole::weight_gradient})};
+      });
   return output;
 }
 
