@@ -19,12 +19,12 @@ struct ExplainCommand {
   std::filesystem::path scenario;
   std::vector<std::string> overrides;  ///< "cluster.nodes=8", in order
   AnswerOptions answer;
-  std::filesystem::path trace;  ///< Chrome trace with the critical path; empty: none
-  double more = 0.1;            ///< of each resource: 0.1 for 10 %
+  std::filesystem::path trace;    ///< Chrome trace with the critical path; empty: none
+  double more = 0.1;              ///< of each resource: 0.1 for 10 %
   bool kernels = false;           ///< the step's kernels in the place of what bounds it
   std::filesystem::path against;  ///< a trace that they are set beside; empty: none
-  int workers = 4;              ///< slow ones that are asked about, one by one
-  int jobs = 0;                 ///< simulations side by side; 0: one per core
+  int workers = 4;                ///< slow ones that are asked about, one by one
+  int jobs = 0;                   ///< simulations side by side; 0: one per core
 };
 
 ExplainedRun explained(const Scenario& scenario, const ExplainCommand& command) {
@@ -48,7 +48,8 @@ void show_kernels(const KernelTable& table, const ExplainCommand& command) {
 }
 
 void show_kernels_against(const KernelTable& table, const ExplainCommand& command) {
-  const KinetoTrace trace = read_kineto(command.against, [](double) {}, KinetoPart::shapes);
+  const KinetoTrace trace = read_kineto(
+      command.against, [](double) {}, KinetoPart::shapes);
   const KernelComparison both = compare_kernels(table, trace);
   const Detail detail = command.answer.verbose ? Detail::all : Detail::brief;
   write_answer(

@@ -101,9 +101,10 @@ KernelTable kernel_table(const Scenario& scenario) {
   const StepCosts costs = group_costs(scenario).front();
   const auto has_kernels = [](const captured::UnitCalls& unit) { return !unit.forward.empty(); };
   if (std::ranges::none_of(units, has_kernels))
-    throw InputError(scenario.file +
-                     ": error: --kernels: the model's units are given as times and sizes, which "
-                     "say nothing of their kernels; name a network (`use`, `hf`) or a captured one");
+    throw InputError(
+        scenario.file +
+        ": error: --kernels: the model's units are given as times and sizes, which "
+        "say nothing of their kernels; name a network (`use`, `hf`) or a captured one");
   KernelTable table{.scenario = scenario.file,
                     .model = model.name,
                     .gpu = node.gpu.name,

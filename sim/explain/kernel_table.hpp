@@ -20,7 +20,7 @@ struct KernelRow {
   std::vector<std::string> reads{}, writes{};  ///< "bf16[256, 1024]"
   double calls = 0;
   cost::KernelCost cost{};  ///< of all calls
-  double share = 0;       ///< of the time of all rows
+  double share = 0;         ///< of the time of all rows
 };
 
 /// Kernels of one unit, in the order of the host: indices of rows, and calls of each.

@@ -78,7 +78,8 @@ Table rows_table(const KernelTable& table, std::size_t most) {
   Table shown;
   shown.column("kernel", TableColumn::Side::left);
   shown.column("pass", TableColumn::Side::left);
-  for (const char* title : {"calls", "time", "share"}) shown.column(title, TableColumn::Side::right);
+  for (const char* title : {"calls", "time", "share"})
+    shown.column(title, TableColumn::Side::right);
   shown.column("ground", TableColumn::Side::left);
   for (std::size_t i = 0; i < std::min(most, table.rows.size()); ++i) {
     const KernelRow& row = table.rows[i];
@@ -142,20 +143,21 @@ std::string to_csv(const KernelTable& table) {
   for (const KernelRow& row : table.rows)
     sheet.row({{row.op, to_string(row.pass), joined(row.reads, " "), joined(row.writes, " "),
                 fmt::format("{}", row.calls), fmt::format("{:.0f}", row.cost.bytes.value()),
-                fmt::format("{:.0f}", row.cost.flops),
-                fmt::format("{:.9g}", row.cost.time.value()), fmt::format("{:.6g}", row.share),
-                ground_of(row), row.cost.from}});
+                fmt::format("{:.0f}", row.cost.flops), fmt::format("{:.9g}", row.cost.time.value()),
+                fmt::format("{:.6g}", row.share), ground_of(row), row.cost.from}});
   return sheet.csv();
 }
 
 std::string to_terminal(const KernelTable& table, int width, bool color, Detail detail) {
-  Page page(std::clamp(static_cast<std::size_t>(std::max(width, 0)), kNarrowestTable, kWidestTable), color);
+  Page page(std::clamp(static_cast<std::size_t>(std::max(width, 0)), kNarrowestTable, kWidestTable),
+            color);
   page.paragraph(Ink::strong, fmt::format("{} · {} · batch {} · {}", table.model, table.precision,
                                           table.batch, table.gpu));
-  page.paragraph(Ink::faint,
-                 fmt::format("Kernels of one forward and backward pass, without the optimizer's and "
-                             "without collectives: {:.0f} calls, {}, {}.",
-                             table.calls, format(table.bytes), format(Flops(table.flops))));
+  page.paragraph(
+      Ink::faint,
+      fmt::format("Kernels of one forward and backward pass, without the optimizer's and "
+                  "without collectives: {:.0f} calls, {}, {}.",
+                  table.calls, format(table.bytes), format(Flops(table.flops))));
   page.paragraph(Ink::faint,
                  fmt::format("They take {}, one by one; the schedule counts {} for these units.",
                              format(table.time), format(table.units_time)));

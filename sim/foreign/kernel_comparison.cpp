@@ -262,8 +262,8 @@ KernelComparison compare_kernels(const KernelTable& table, const KinetoTrace& tr
     both.rows.push_back(
         {KernelMatch::missing, kind.first, kind.second, mine.calls, 0, mine.time, Seconds(0)});
   for (const auto& [kind, theirs] : traced.kinds)
-    both.rows.push_back({KernelMatch::surplus, kind.first, kind.second, 0, theirs.calls, Seconds(0),
-                         theirs.time});
+    both.rows.push_back(
+        {KernelMatch::surplus, kind.first, kind.second, 0, theirs.calls, Seconds(0), theirs.time});
   std::ranges::stable_sort(both.rows, std::ranges::greater{}, [](const ComparedKernel& one) {
     return std::max(one.time, one.traced);
   });

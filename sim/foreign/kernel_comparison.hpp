@@ -10,10 +10,10 @@ namespace rehearse::inline foreign {
 
 /// Kernels of a kind, as they are expected and as a trace has them.
 enum class KernelMatch : std::uint8_t {
-  matched,       ///< the same operator and sizes
-  other_sizes,   ///< the same operator, and no sizes of it are left that would match
-  missing,       ///< the trace has none
-  surplus        ///< nobody expects it
+  matched,      ///< the same operator and sizes
+  other_sizes,  ///< the same operator, and no sizes of it are left that would match
+  missing,      ///< the trace has none
+  surplus       ///< nobody expects it
 };
 std::string to_string(KernelMatch match);
 
@@ -28,11 +28,11 @@ struct ComparedKernel {
 struct KernelComparison {
   std::string scenario, model, trace, device;
   std::size_t steps = 1;
-  std::vector<ComparedKernel> rows{};  ///< what costs most first, in either
-  Seconds time{}, traced{};            ///< of all; the optimizer's are apart
-  Seconds optimizer{};                 ///< traced
-  Seconds matched{}, matched_shapes{}; ///< traced: by operator, by operator and sizes
-  bool on_gpu = true;                ///< else operators' own time on a CPU
+  std::vector<ComparedKernel> rows{};   ///< what costs most first, in either
+  Seconds time{}, traced{};             ///< of all; the optimizer's are apart
+  Seconds optimizer{};                  ///< traced
+  Seconds matched{}, matched_shapes{};  ///< traced: by operator, by operator and sizes
+  bool on_gpu = true;                   ///< else operators' own time on a CPU
 };
 
 /// Operators are told apart by name and by the sizes of what they read, in any order. Times of the

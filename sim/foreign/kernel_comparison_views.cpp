@@ -96,7 +96,8 @@ std::string to_csv(const KernelComparison& both) {
 }
 
 std::string to_terminal(const KernelComparison& both, int width, bool color, Detail detail) {
-  Page page(std::clamp(static_cast<std::size_t>(std::max(width, 0)), kNarrowestTable, kWidestTable), color);
+  Page page(std::clamp(static_cast<std::size_t>(std::max(width, 0)), kNarrowestTable, kWidestTable),
+            color);
   page.paragraph(Ink::strong, fmt::format("{} beside {}", both.model, both.trace));
   page.paragraph(
       Ink::plain,

@@ -68,7 +68,7 @@ enum class Place : std::uint8_t {
   shapes,  ///< an operator's "Input Dims", of which the first counts
   shape,
   further,  ///< another input's dimensions, or those of one tensor of a list
-  types,  ///< likewise
+  types,    ///< likewise
   passed
 };
 

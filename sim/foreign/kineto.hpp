@@ -38,7 +38,7 @@ struct KinetoTrace {
   double device_memory = 0;
   int rank = 0;
   std::vector<std::string> names;
-  std::vector<TraceSpan> operators;                ///< cpu_op
+  std::vector<TraceSpan> operators;  ///< cpu_op
   /// Sizes of each operator's tensors, of `names`: "[2, 128] [1024]"; empty: nobody asked.
   std::vector<std::uint32_t> shapes;
   std::vector<TraceSpan> launches;                 ///< cuda_runtime and cuda_driver calls

@@ -45,8 +45,8 @@ struct Spelling {
   bool rotates_first = false;  ///< norms of heads come behind the rotation (Hunyuan)
   bool wide_rotation = false;  ///< cosines and sines are fp32, and so is what they turn (OLMo)
   bool heads_first = false;    ///< norms of heads come behind the transposition (Gemma 3)
-  bool slices = false;         ///< queries, keys, values: slices, whose gradients fill zeros (Phi-3)
-  bool by_head = false;        ///< a head's query, key and value stand side by side (GPT-NeoX)
+  bool slices = false;   ///< queries, keys, values: slices, whose gradients fill zeros (Phi-3)
+  bool by_head = false;  ///< a head's query, key and value stand side by side (GPT-NeoX)
 };
 
 struct Attention {
@@ -67,11 +67,11 @@ struct Attention {
   /// Where no such kernel is used, their softmax makes fp32 of 16 bits, and 16 bits of what it
   /// gives: as Llama's reference code and Hugging Face's decoders with RMS norms do.
   bool wide_softmax = false;
-  bool biased = false;        ///< a bias per head and distance is added to the scores
-  bool fused = false;         ///< queries, keys and values are one tensor, in any proportion
-  bool partial = false;       ///< rotate: some channels of a head alone, which torch.cat puts back
+  bool biased = false;   ///< a bias per head and distance is added to the scores
+  bool fused = false;    ///< queries, keys and values are one tensor, in any proportion
+  bool partial = false;  ///< rotate: some channels of a head alone, which torch.cat puts back
   std::int64_t rotated_width = 0;  ///< of these channels, where the shape says; 0: all
-  bool shared_table = false;  ///< rotate: cosines and sines are made once for all layers
+  bool shared_table = false;       ///< rotate: cosines and sines are made once for all layers
   /// Trained numbers that are added to the scores (T5's biases, GPT-OSS's sinks): how many, and
   /// which of the unit's tensors; 0: none.
   std::int64_t trained_bias = 0;
@@ -126,7 +126,7 @@ struct Embedding {
   bool positions = false;
   bool own_ids = false;
   bool by_sample = false;  ///< `positions`: each sample has its own (RoBERTa)
-  bool narrow = false;  ///< the table is kept in 16 bits, whatever the precision is
+  bool narrow = false;     ///< the table is kept in 16 bits, whatever the precision is
 };
 
 /// How a language model's loss is made of its logits.

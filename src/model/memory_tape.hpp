@@ -67,7 +67,7 @@ struct ChunkTape {
 /// are not on the tape.
 struct MemoryTape {
   std::vector<TapeTensor> tensors;
-  std::vector<UnitTape> units;         ///< as Model::units
+  std::vector<UnitTape> units;            ///< as Model::units
   std::vector<ChunkTape> chunks = {};     ///< as Model::chunks
   std::vector<UnitKernels> kernels = {};  ///< as Model::units; empty: nobody asked
 };

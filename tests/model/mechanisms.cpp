@@ -85,8 +85,9 @@ BOOST_AUTO_TEST_CASE(huggingfaces_later_loss_holds_16_bit_logits_until_forward_r
 
 // A kernel in the place of CrossEntropyLoss keeps the shifted fp32 copy, and writes over it.
 BOOST_AUTO_TEST_CASE(a_fused_loss_of_transformers_keeps_one_fp32_copy) {
-  check_close(kept_by_head(Loss::huggingface_fused) - kept_by_head(Loss::fused_logits),
-              (kPositions - 2) * (kVocabulary * 4 + 2 * 4) - kPositions * (kVocabulary * 2 + 2 * 4));
+  check_close(
+      kept_by_head(Loss::huggingface_fused) - kept_by_head(Loss::fused_logits),
+      (kPositions - 2) * (kVocabulary * 4 + 2 * 4) - kPositions * (kVocabulary * 2 + 2 * 4));
   check_close(
       peak_of_forward(Loss::huggingface_4_46_fused) - peak_of_forward(Loss::huggingface_fused),
       kPositions * kVocabulary * 2);

@@ -45,8 +45,8 @@ std::vector<Kernel> kernels_of(const std::vector<model::Kernel>& played, bool ba
     for (const KernelView& view : one.writes) kernel.writes.push_back(tensor_of(view, narrow));
     for (const auto& [key, values] : one.options) kernel.options[std::string(key)] = values;
     kernel.backward = backward;
-    const bool follows = kernels.size() > 1 && backward &&
-                         played[kernels.size() - 2].node == one.node;
+    const bool follows =
+        kernels.size() > 1 && backward && played[kernels.size() - 2].node == one.node;
     kernel.first_of_node = one.role != KernelRole::gathered && !follows;
   }
   return kernels;

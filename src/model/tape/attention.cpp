@@ -15,15 +15,14 @@ Tensor batched_product(Recorder& recorder, const Tensor& left, const Tensor& rig
     return t.detached().as(
         {{t.sizes[0], t.sizes[2], t.sizes[1]}, {t.strides[0], t.strides[2], t.strides[1]}});
   };
-  recorder.connect(
-      output, {left, right},
-      [&recorder, swapped, x = left.detached(),
-       y = right.detached()](const Gradients& gradients) -> Gradients {
-        const Tensor& dy = gradients[0];
-        const Tensor x_t = swapped(x), y_t = swapped(y);
-        const Tensor to_right = recorder.call("bmm", {&x_t, &dy}, y.sizes, y.type);
-        return {recorder.call("bmm", {&dy, &y_t}, x.sizes, x.type), to_right};
-      });
+  recorder.connect(output, {left, right},
+                   [&recorder, swapped, x = left.detached(),
+                    y = right.detached()](const Gradients& gradients) -> Gradients {
+                     const Tensor& dy = gradients[0];
+                     const Tensor x_t = swapped(x), y_t = swapped(y);
+                     const Tensor to_right = recorder.call("bmm", {&x_t, &dy}, y.sizes, y.type);
+                     return {recorder.call("bmm", {&dy, &y_t}, x.sizes, x.type), to_right};
+                   });
   return output;
 }
 
@@ -42,8 +41,8 @@ Tensor product_of_heads(Recorder& recorder, const Tensor& given, const Tensor& o
 /// (samples, heads, tokens, width) of (samples, tokens, heads * width).
 Tensor split_heads(Recorder& recorder, const Tensor& input, std::int64_t heads) {
   if (input.dimensions() == 4) return input;
-  const Tensor four = reshape(
-      recorder, input, {input.sizes[0], input.sizes[1], heads, input.sizes[2] / heads});
+  const Tensor four =
+      reshape(recorder, input, {input.sizes[0], input.sizes[1], heads, input.sizes[2] / heads});
   return transpose(recorder, four, 1, 2);
 }
 
@@ -51,8 +50,9 @@ Tensor split_heads(Recorder& recorder, const Tensor& input, std::int64_t heads) 
 
 /// Queries, keys and values as three values of one node, if they came as one tensor.
 Tensors heads_of(Recorder& recorder, const Tensors& inputs, const Attention& o) {
-  Tensors three(inputs.begin(), inputs.begin() + std::min<std::ptrdiff_t>(
-                                                     3, static_cast<std::ptrdiff_t>(inputs.size())));
+  Tensors three(
+      inputs.begin(),
+      inputs.begin() + std::min<std::ptrdiff_t>(3, static_cast<std::ptrdiff_t>(inputs.size())));
   if (three.size() == 1 && o.spelling.by_head) {
     const Tensor& whole = inputs.front();
     const Sizes four = {whole.sizes[0], whole.sizes[1], o.heads, whole.sizes[2] / o.heads};
@@ -79,127 +79,6 @@ Tensor joined_heads(Recorder& recorder, const Tensor& output) {
   const Tensor tokens = transpose(recorder, output, 1, 2);
   return reshape(recorder, tokens,
                  {tokens.sizes[0], tokens.sizes[1], tokens.sizes[2] * tokens.sizes[3]});
-}
-
-/// Rows of queries and of keys that a thread of the CPU kernel works on at once
-/// (aten/src/ATen/native/cpu/FlashAttentionKernel.cpp).
-struct FlashTile {
-  explicit FlashTile(std::int64_t tokens)
-      : queries(std::min<std::int64_t>(tokens >= 768   ? 256
-                                       : tokens >= 192 ? 64
-                                                       : 32,
-                                       tokens)),
-        keys(std::min<std::int64_t>(512, tokens)) {}
-  std::int64_t queries, keys;
-};
-
-void cpu_flash_forward_workspace(Recorder& recorder, const AttentionSize& size, Type type) {
-  const FlashTile tile(size.tokens);
-  const Tensor sums =
-      recorder.workspace(tile.queries * (tile.keys + 2 + size.options.head_width), Type::float32);
-  if (type == Type::float16) recorder.workspace(tile.queries * tile.keys, type);
-}
-
-void cpu_flash_backward_workspace(Recorder& recorder, const AttentionSize& size, Type type) {
-  const FlashTile tile(size.tokens);
-  const Tensor scores = recorder.workspace(2 * tile.queries * tile.keys, Type::float32);
-  Tensor lower;
-  if (type == Type::float16) lower = recorder.workspace(2 * tile.queries * tile.keys, type);
-  recorder.workspace(tile.queries, Type::float32);
-}
-
-/// What computes fused attention, and how it lays out what it makes.
-struct FlashKernel {
-  std::string_view forward, backward;
-  bool like_queries = true;  ///< else tokens before heads
-  bool last_row = false;     ///< sums of a row have a last dimension of 1
-};
-
-FlashKernel kernel_of(const Attention& o, Type type) {
-  if (o.kernel != AttentionKernel::sdpa && o.kernel != AttentionKernel::cudnn)
-    return {"_flash_attention_forward", "_flash_attention_backward"};
-  if (type == Type::float16 && !o.biased && o.head_width % 8 == 0 &&
-      (o.head_width <= 128 || o.head_width == 256))
-    return {.forward = "_scaled_dot_product_cudnn_attention",
-            .backward = "_scaled_dot_product_cudnn_attention_backward",
-            .last_row = true};
-  return {"_scaled_dot_product_efficient_attention",
-          "_scaled_dot_product_efficient_attention_backward", false};
-}
-
-/// (samples, heads, tokens, width) with the heads of a token side by side.
-Shape by_tokens(const Sizes& sizes) {
-  return {sizes,
-          {sizes[1] * sizes[2] * sizes[3], sizes[3], sizes[1] * sizes[3], 1}};
-}
-
-/// The sizes, in the order of memory that `like` has.
-Shape ordered_as(const Shape& like, const Sizes& sizes) {
-  return like.strides[1] > like.strides[2] ? Shape(sizes) : by_tokens(sizes);
-}
-
-/// Sinks are a further input, and so are biases of distances. Each block hands the kernel a copy of
-/// these for all samples, and the first of a stack makes them of buckets. Backward makes their
-/// gradient for each sample; attention to an encoder has zeros in their place, without a gradient.
-Tensor flash(Recorder& recorder, Tensors inputs, const AttentionSize& size) {
-  const Attention& o = size.options;
-  for (Tensor& input : inputs) input = lower(recorder, input);
-  const Type type = inputs[0].type;
-  FlashKernel kernel = kernel_of(o, type);
-  if (recorder.on_cpu()) kernel.like_queries = true;
-  const Tensor &q = inputs[0], &k = inputs[1], &v = inputs[2];
-  const Sizes out = {q.sizes[0], q.sizes[1], q.sizes[2], v.sizes[3]};
-  const std::int64_t rows = q.sizes[0] * q.sizes[1] * q.sizes[2], pairs = rows * k.sizes[2];
-  const auto laid_out = [like = kernel.like_queries](const Tensor& t) {
-    return like ? broadcast({&t}) : by_tokens(t.sizes);
-  };
-  Tensor output =
-      recorder.take(kernel.like_queries ? ordered_as(q, out) : by_tokens(out), type);
-  Sizes row = {q.sizes[0], q.sizes[1], q.sizes[2]};
-  if (kernel.last_row) row.push_back(1);
-  const Tensor logarithms = recorder.take(row, Type::float32);
-  Tensor seed, offset;
-  if (recorder.on_cpu()) {
-    cpu_flash_forward_workspace(recorder, size, type);
-  } else {  // of dropout's generator
-    seed = recorder.take(Sizes(), Type::int64);
-    offset = recorder.take(Sizes(), Type::int64);
-  }
-  const std::vector<std::pair<std::string_view, std::vector<double>>> with = {
-      {"dropout_p", {o.dropout ? 0.1 : 0.0}}, {"is_causal", {o.causal ? 1.0 : 0.0}}};
-  recorder.record(kernel.forward, {&q, &k, &v}, {&output, &logarithms, &seed, &offset},
-                  {.with = with});
-  Tensors saved = {output, logarithms, seed, offset};
-  for (const Tensor& input : inputs) saved.push_back(input.detached());
-  const bool sinks = !size.bias.sizes.empty();
-  const bool trains_biases = o.biased && o.keys == 0;
-  if (o.biased) saved.push_back(recorder.take(pairs / recorder.batch(), type));
-  if (sinks && o.biased)
-    saved.push_back(recorder.take(pairs / recorder.batch() / o.heads, Type::int64));  // buckets
-  if (sinks) inputs.push_back(parameter(recorder, size.bias));
-  recorder.connect(
-      output, inputs,
-      [&recorder, size, kernel, laid_out, pairs, rows, type, saved, sinks, trains_biases, with,
-       wide = inputs.back().type](const Gradients& gradients) -> Gradients {
-        Gradients results;
-        const Tensor biases = trains_biases ? recorder.workspace(pairs, type) : undefined();
-        for (std::size_t side = 4; side < 7; ++side)
-          results.push_back(recorder.take(laid_out(saved[side]), type));
-        recorder.record(kernel.backward,
-                        {&gradients[0], &saved[4], &saved[5], &saved[6], &saved[0], &saved[1],
-                         &saved[2], &saved[3]},
-                        {&results[0], &results[1], &results[2]}, {.with = with});
-        if (sinks) results.push_back(recorder.take(size.bias.sizes, wide));
-        if (recorder.on_cpu()) {
-          cpu_flash_backward_workspace(recorder, size, type);
-        } else {
-          // FlashAttention 2: the sum of dO * O per row, and dQ accumulated in fp32.
-          const Tensor sums = recorder.workspace(rows, Type::float32);
-          recorder.workspace(saved[4].sizes, Type::float32);
-        }
-        return results;
-      });
-  return output;
 }
 
 /// A mask of ones below the diagonal, as a sum's other side.
@@ -235,8 +114,7 @@ Tensor masked(Recorder& recorder, const Tensor& scores, const Tensor& mask) {
 
 // A row without any key is zero, not NaN: _safe_softmax looks for such rows.
 Tensor safe_softmax(Recorder& recorder, const Tensor& scores) {
-  Tensor output =
-      unary_of_output(recorder, scores, {"_safe_softmax", "_softmax_backward_data"});
+  Tensor output = unary_of_output(recorder, scores, {"_safe_softmax", "_softmax_backward_data"});
   const Tensor infinite = recorder.workspace(scores.sizes, Type::boolean);
   const Tensor all = recorder.workspace(scores.elements() / scores.sizes.back(), Type::boolean);
   recorder.workspace(1, scores.type);
@@ -278,15 +156,17 @@ Tensor probabilities(Recorder& recorder, const Tensor& queries, const Tensor& ke
   if (size.options.fused_softmax) {
     const Tensor q = side_by_side(recorder, queries), k = side_by_side(recorder, keys);
     const Tensor scores = batched_product(recorder, q, transpose(recorder, k, 1, 2));
-    return unary_of_output(recorder, reshape(recorder, scores, {queries.sizes[0], queries.sizes[1],
-                                                                queries.sizes[2], keys.sizes[2]}),
-                           kSoftmax);
+    return unary_of_output(
+        recorder,
+        reshape(recorder, scores,
+                {queries.sizes[0], queries.sizes[1], queries.sizes[2], keys.sizes[2]}),
+        kSoftmax);
   }
   scaled_queries = scale(recorder, queries);
   Tensor mask;
   if (size.options.causal) mask = causal_mask(recorder, size.tokens, queries.type);
-  Tensor scores = product_of_heads(recorder, scaled_queries,
-                                   scale(recorder, transpose(recorder, keys, 2, 3)));
+  Tensor scores =
+      product_of_heads(recorder, scaled_queries, scale(recorder, transpose(recorder, keys, 2, 3)));
   if (size.options.softcap) scores = capped(recorder, scores);
   if (size.options.causal) recorder.record("add_", {&scores, &mask}, {&scores});
   if (!size.bias.sizes.empty()) scores = with_trained_bias(recorder, scores, size.bias);
@@ -321,8 +201,7 @@ Tensor softmax_in_fp32(Recorder& recorder, const Tensor& scores) {
 }
 
 Tensor scaled_scores(Recorder& recorder, const Tensor& queries, const Tensor& keys) {
-  return scale(recorder,
-               product_of_heads(recorder, queries, transpose(recorder, keys, 2, 3)));
+  return scale(recorder, product_of_heads(recorder, queries, transpose(recorder, keys, 2, 3)));
 }
 
 // eager_attention_forward of Hugging Face's decoders with RMS norms.
@@ -377,8 +256,8 @@ Tensor with_slopes(Recorder& recorder, const Tensors& inputs, const AttentionSiz
   const Tensor values = contiguous(recorder, inputs[2]);
   Tensor kept;
   {
-    const Tensor scores = product_of_heads(recorder, inputs[0],
-                                           transpose(recorder, inputs[1], 2, 3));
+    const Tensor scores =
+        product_of_heads(recorder, inputs[0], transpose(recorder, inputs[1], 2, 3));
     const Tensor mask = recorder.workspace({size.tokens, size.tokens}, scores.type);
     kept = to(recorder, softmax_in_fp32(recorder, masked(recorder, scores, mask)), inputs[0].type);
   }
@@ -421,7 +300,7 @@ Tensors attention(Recorder& recorder, const Tensors& inputs, const AttentionSize
   const bool has_bias = !size.bias.sizes.empty();
   const bool plain = eager && !o.fused_softmax && !has_bias;
   const bool sinks = eager && !o.fused_softmax && !o.biased && has_bias;
-  const Tensor output = fused               ? flash(recorder, heads, size)
+  const Tensor output = fused               ? flash_attention(recorder, heads, size)
                         : sinks             ? with_sinks(recorder, heads, size)
                         : plain && o.biased ? with_slopes(recorder, heads, size)
                         : plain             ? written_out(recorder, heads, size)

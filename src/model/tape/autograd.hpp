@@ -118,8 +118,8 @@ struct Node {
   /// Where a parameter's gradients end.
   bool accumulates = false;
   std::uint32_t unit = 0, parameter = 0;
-  bool enters = false;    ///< where those of a chunk's input end
-  bool collects = false;  ///< where those of the `parameter`th input end of what runs again
+  bool enters = false;        ///< where those of a chunk's input end
+  bool collects = false;      ///< where those of the `parameter`th input end of what runs again
   std::uint32_t made_in = 0;  ///< the unit whose forward made it, which its backward belongs to
 };
 
@@ -256,7 +256,7 @@ class Recorder {
   bool in_backward_ = false, saves_ = true, remakes_ = false, keeps_exchanges_ = false;
   std::uint64_t nodes_ = 0;
   std::uint32_t node_ = 0;  ///< that runs in backward; of forward the next one
-  Tensor received_;  ///< until the chunk's backward is over
+  Tensor received_;         ///< until the chunk's backward is over
   std::vector<Copy> copies_;
   std::vector<Leaf> leaves_;
   std::set<std::uint32_t> held_inputs_;

@@ -197,7 +197,8 @@ Tensor convolution(Recorder& recorder, const Tensor& given, const Layer& layer) 
   if (s.options.bias) {
     bias = product_parameter(recorder, {layer.unit, layer.parameter + 1, s.out.channels});
   }
-  const Tensor weight = product_parameter(recorder, {layer.unit, layer.parameter, s.weight_sizes()});
+  const Tensor weight =
+      product_parameter(recorder, {layer.unit, layer.parameter, s.weight_sizes()});
   const Tensor input = lower(recorder, given);
   const Type type = input.type;
   const bool onednn = recorder.on_cpu() && uses_onednn(s, type);
@@ -209,20 +210,19 @@ Tensor convolution(Recorder& recorder, const Tensor& given, const Layer& layer) 
   recorder.record("convolution", {&input, &weight, &bias}, {&output}, {.with = options});
   const auto backward = [&recorder, s, type, onednn, last, options, w = weight.detached(),
                          x = weight.needs_gradient() ? input.detached() : undefined(),
-                         to_input = input.needs_gradient(),
-                         trained = weight.needs_gradient()](
+                         to_input = input.needs_gradient(), trained = weight.needs_gradient()](
                             const Gradients& gradients) -> Gradients {
     Tensor contiguous;
     if (!gradients[0].contiguous() && !last)
       contiguous = recorder.workspace(s.output_sizes(), type);
-    Gradients results =
-        !recorder.on_cpu() ? cudnn_backward(recorder, s, type, {to_input, trained}, last)
-        : !onednn          ? own_backward(recorder, s, type, to_input)
-        : last             ? channels_last_backward(recorder, s, type, to_input)
-                           : onednn_backward(recorder, s, type, to_input);
+    Gradients results = !recorder.on_cpu()
+                            ? cudnn_backward(recorder, s, type, {to_input, trained}, last)
+                        : !onednn ? own_backward(recorder, s, type, to_input)
+                        : last    ? channels_last_backward(recorder, s, type, to_input)
+                                  : onednn_backward(recorder, s, type, to_input);
     auto with = options;
-    with.push_back({"output_mask",
-                    {to_input ? 1.0 : 0.0, trained ? 1.0 : 0.0, s.options.bias ? 1.0 : 0.0}});
+    with.push_back(
+        {"output_mask", {to_input ? 1.0 : 0.0, trained ? 1.0 : 0.0, s.options.bias ? 1.0 : 0.0}});
     Tensor read;
     static_cast<tape::Shape&>(read) = s.input_shape(last);
     read.type = type;

@@ -71,22 +71,21 @@ Tensor fused_product(Recorder& recorder, const Tensor& gate, const Tensor& up) {
 Tensor fused_copy(Recorder& recorder, const Tensor& input) {
   const Shape shape = broadcast({&input});
   Tensor output = recorder.call("fused_copy", {&input}, shape, input.type);
-  recorder.connect(
-      output, {input},
-      [&recorder, shape, type = input.type](const Gradients& gradients) -> Gradients {
-        return {recorder.call("fused_copy_backward", {&gradients[0]}, shape, type)};
-      });
+  recorder.connect(output, {input},
+                   [&recorder, shape, type = input.type](const Gradients& gradients) -> Gradients {
+                     return {recorder.call("fused_copy_backward", {&gradients[0]}, shape, type)};
+                   });
   return output;
 }
 
 Tensor relu_in_place(Recorder& recorder, const Tensor& input) {
   Tensor output = input.detached();
   recorder.record("relu_", {&output}, {&output});
-  recorder.connect(
-      output, {input}, [&recorder, y = output](const Gradients& gradients) -> Gradients {
-        return {recorder.call("threshold_backward", {&gradients[0], &y},
-                              broadcast({&gradients[0], &y}), y.type)};
-      });
+  recorder.connect(output, {input},
+                   [&recorder, y = output](const Gradients& gradients) -> Gradients {
+                     return {recorder.call("threshold_backward", {&gradients[0], &y},
+                                           broadcast({&gradients[0], &y}), y.type)};
+                   });
   return output;
 }
 
@@ -95,11 +94,10 @@ Tensor silu_in_place(Recorder& recorder, const Tensor& input) {
   const Tensor kept = recorder.call("clone", {&input}, broadcast({&input}), input.type);
   Tensor output = input.detached();
   recorder.record("silu_", {&output}, {&output});
-  recorder.connect(output, {input},
-                   [&recorder, x = kept](const Gradients& gradients) -> Gradients {
-                     return {recorder.call("silu_backward", {&gradients[0], &x},
-                                           broadcast({&gradients[0], &x}), x.type)};
-                   });
+  recorder.connect(output, {input}, [&recorder, x = kept](const Gradients& gradients) -> Gradients {
+    return {recorder.call("silu_backward", {&gradients[0], &x}, broadcast({&gradients[0], &x}),
+                          x.type)};
+  });
   return output;
 }
 
@@ -179,12 +177,12 @@ Tensor negate(Recorder& recorder, const Tensor& input) {
 
 Tensor subtract(Recorder& recorder, const Tensor& left, const Tensor& right) {
   Tensor output = pointwise(recorder, "sub", left, right);
-  recorder.connect(output, {left, right},
-                   [&recorder, negates = right.needs_gradient()](
-                       const Gradients& gradients) -> Gradients {
-                     const Tensor& dy = gradients[0];
-                     return {dy, negates ? pointwise(recorder, "neg", dy) : undefined()};
-                   });
+  recorder.connect(
+      output, {left, right},
+      [&recorder, negates = right.needs_gradient()](const Gradients& gradients) -> Gradients {
+        const Tensor& dy = gradients[0];
+        return {dy, negates ? pointwise(recorder, "neg", dy) : undefined()};
+      });
   return output;
 }
 
@@ -209,12 +207,11 @@ Tensor dropout(Recorder& recorder, const Tensor& input) {
   Tensor output = recorder.take(shape, input.type);
   const Tensor mask = recorder.take(shape, Type::boolean);
   recorder.record("native_dropout", {&input}, {&output, &mask});
-  recorder.connect(
-      output, {input},
-      [&recorder, mask, type = input.type](const Gradients& gradients) -> Gradients {
-        return {recorder.call("native_dropout_backward", {&gradients[0], &mask},
-                              broadcast({&gradients[0], &mask}), type)};
-      });
+  recorder.connect(output, {input},
+                   [&recorder, mask, type = input.type](const Gradients& gradients) -> Gradients {
+                     return {recorder.call("native_dropout_backward", {&gradients[0], &mask},
+                                           broadcast({&gradients[0], &mask}), type)};
+                   });
   return output;
 }
 

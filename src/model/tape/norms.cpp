@@ -36,7 +36,8 @@ Tensor torch_layer_norm(Recorder& recorder, const Tensor& narrow, const NormOpti
   recorder.record("native_layer_norm", {&input, &weight, &bias}, {&output, &mean, &deviation});
   const auto backward = [&recorder, x = input.detached(), mean, deviation, options,
                          w = weight.detached(), b = bias.detached(), permuted,
-                         trained = weight.needs_gradient()](const Gradients& gradients) -> Gradients {
+                         trained =
+                             weight.needs_gradient()](const Gradients& gradients) -> Gradients {
     const Type weights = recorder.parameter_type();
     Tensor copied;
     if (permuted) copied = recorder.workspace(x.sizes, x.type);
@@ -60,11 +61,12 @@ Tensor torch_layer_norm(Recorder& recorder, const Tensor& narrow, const NormOpti
 /// -1/2 dy y^3.
 Tensor reciprocal_root(Recorder& recorder, const Tensor& input) {
   Tensor output = pointwise(recorder, "rsqrt", input);
-  recorder.connect(output, {input}, [&recorder, y = output](const Gradients& gradients) -> Gradients {
-    const Tensor cube = pointwise(recorder, "pow", y);
-    const Tensor half = pointwise(recorder, "mul", gradients[0]);
-    return {pointwise(recorder, "mul", half, cube)};
-  });
+  recorder.connect(output, {input},
+                   [&recorder, y = output](const Gradients& gradients) -> Gradients {
+                     const Tensor cube = pointwise(recorder, "pow", y);
+                     const Tensor half = pointwise(recorder, "mul", gradients[0]);
+                     return {pointwise(recorder, "mul", half, cube)};
+                   });
   return output;
 }
 
@@ -99,18 +101,17 @@ Tensor fused_norm(Recorder& recorder, const Tensor& input, const NormOptions& op
   if (options.form != NormForm::plain) inputs.push_back(parameter(recorder, options.scale));
   const bool trained = inputs.back().needs_gradient();
   recorder.record("fused_norm", {&input}, {&output, &deviation});
-  recorder.connect(output, inputs,
-                   [&recorder, x = input.detached(), deviation, trained, scaled = inputs.size() > 1,
-                    channels = options.scale.sizes](const Gradients& gradients) -> Gradients {
-                     Gradients results = {recorder.take(x.sizes, x.type)};
-                     if (scaled)
-                       results.push_back(trained
-                                             ? recorder.take(channels, recorder.parameter_type())
-                                             : undefined());
-                     recorder.record("fused_norm_backward", {&gradients[0], &x, &deviation},
-                                     {&results[0]});
-                     return results;
-                   });
+  recorder.connect(
+      output, inputs,
+      [&recorder, x = input.detached(), deviation, trained, scaled = inputs.size() > 1,
+       channels = options.scale.sizes](const Gradients& gradients) -> Gradients {
+        Gradients results = {recorder.take(x.sizes, x.type)};
+        if (scaled)
+          results.push_back(trained ? recorder.take(channels, recorder.parameter_type())
+                                    : undefined());
+        recorder.record("fused_norm_backward", {&gradients[0], &x, &deviation}, {&results[0]});
+        return results;
+      });
   return output;
 }
 
@@ -184,8 +185,8 @@ Tensor batch_norm(Recorder& recorder, const Tensor& input, const NormOptions& op
   const Tensor running = weight.detached();  // mean, and likewise variance: buffers
   recorder.record("native_batch_norm", {&input, &weight, &bias, &running, &running},
                   {&output, &mean, &deviation});
-  const auto backward = [&recorder, x = input.detached(), mean, deviation, w = weight.detached()](
-                            const Gradients& gradients) -> Gradients {
+  const auto backward = [&recorder, x = input.detached(), mean, deviation,
+                         w = weight.detached()](const Gradients& gradients) -> Gradients {
     const Type weights = recorder.parameter_type();
     Gradients results = {recorder.take(broadcast({&x}), x.type)};
     results.push_back(recorder.take(w.sizes, weights));
@@ -207,7 +208,8 @@ Tensor pool(Recorder& recorder, const Tensor& input, const Sizes& out, const Poo
   const Shape shape = last ? channels_last(out) : Shape(out);
   Tensor output = recorder.take(shape, input.type);
   const Tensor largest = max ? recorder.take(shape, Type::int64) : undefined();
-  const auto window = static_cast<double>(options.kernel), stride = static_cast<double>(options.stride);
+  const auto window = static_cast<double>(options.kernel),
+             stride = static_cast<double>(options.stride);
   recorder.record(op.forward, {&input}, {&output, &largest},
                   {.with = {{"kernel_size", {window, window}}, {"stride", {stride, stride}}}});
   recorder.connect(
@@ -252,12 +254,11 @@ Tensor fused_cross_entropy(Recorder& recorder, const Tensor& logits) {
   const Tensor sums = recorder.take(rows, Type::float32);
   Tensor loss = recorder.take(rows, Type::float32);
   recorder.record("library_cross_entropy", {&logits}, {&loss, &sums});
-  recorder.connect(
-      loss, {logits},
-      [&recorder, saved = logits.detached(), sums](const Gradients&) -> Gradients {
-        recorder.record("library_cross_entropy_backward", {&saved, &sums}, {&saved});
-        return {saved};
-      });
+  recorder.connect(loss, {logits},
+                   [&recorder, saved = logits.detached(), sums](const Gradients&) -> Gradients {
+                     recorder.record("library_cross_entropy_backward", {&saved, &sums}, {&saved});
+                     return {saved};
+                   });
   return loss;
 }
 

@@ -89,7 +89,7 @@ Tensor power(Recorder& recorder, const Tensor& input);
 
 /// x w^T + b.
 struct LinearOptions {
-  Parameter weight;       ///< out by in; `transposed`: in by out (transformers' Conv1D)
+  Parameter weight;      ///< out by in; `transposed`: in by out (transformers' Conv1D)
   std::int64_t out = 0;  ///< channels of the output
   std::optional<Parameter> bias = std::nullopt;
   bool transposed = false;
@@ -170,6 +170,8 @@ struct AttentionSize {
 /// Queries, keys and values, (samples, heads, tokens, width) each, of such or of one tensor or
 /// three of (samples, tokens, heads * width).
 Tensors heads_of(Recorder& recorder, const Tensors& inputs, const Attention& options);
+/// By one kernel: of queries, keys and values as `heads_of` gives them.
+Tensor flash_attention(Recorder& recorder, Tensors inputs, const AttentionSize& size);
 /// Gives the heads side by side, and what they were before, which may be the same memory.
 Tensors attention(Recorder& recorder, const Tensors& inputs, const AttentionSize& size);
 

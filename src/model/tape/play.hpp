@@ -90,7 +90,7 @@ class Player {
   std::map<std::uint32_t, std::uint32_t> last_units_;  ///< that read a value
   std::uint32_t end_ = 0;                              ///< past the last unit of what is played
   bool has_loss_ = true;
-  Value rotary_;  ///< cosines and sines that all layers share
+  Value rotary_;                  ///< cosines and sines that all layers share
   std::map<bool, Tensor> masks_;  ///< of scores that are written out; true: of sliding layers
   Tensors losses_;
   Tensors outputs_;  ///< logits that the training loop holds until backward is done

@@ -17,17 +17,16 @@ Player::Value Player::linears(const Layer& layer, const Tensor& x) {
   if (layer.narrows && is_narrow(recorder_.precision()))
     narrow = recorder_.take(recorder_.narrow_bytes(x.elements()), Type::byte);
   for (const std::int64_t channels : layer.channels) {
-    LinearOptions options{
-        .weight = {layer.tied ? 0 : layer.unit, layer.tied ? 0 : parameter,
-                   layer.transposed ? Sizes{layer.in.channels, channels}
-                                    : Sizes{channels, layer.in.channels}},
-        .out = channels,
-        .transposed = layer.transposed,
-        .function = layer.tied,
-        .gathered = after > before ? after : 0,
-        .scattered = after < before && positions == before ? after : 0,
-        .narrow = narrow,
-        .float8 = layer.narrows && recorder_.float8() != Float8::none};
+    LinearOptions options{.weight = {layer.tied ? 0 : layer.unit, layer.tied ? 0 : parameter,
+                                     layer.transposed ? Sizes{layer.in.channels, channels}
+                                                      : Sizes{channels, layer.in.channels}},
+                          .out = channels,
+                          .transposed = layer.transposed,
+                          .function = layer.tied,
+                          .gathered = after > before ? after : 0,
+                          .scattered = after < before && positions == before ? after : 0,
+                          .narrow = narrow,
+                          .float8 = layer.narrows && recorder_.float8() != Float8::none};
     if (!layer.tied) ++parameter;
     if (layer.bias) options.bias = Parameter{layer.unit, parameter++, channels};
     const ParameterTrait trait = recorder_.trait(options.weight.unit, options.weight.index);

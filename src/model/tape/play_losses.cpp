@@ -64,8 +64,7 @@ Tensor Player::shifted_fused_loss(Tensor logits) {
 
 /// Plays one of the pieces that `positions` are in.
 Tensor Player::loss_of_piece(const Layer& layer, Tensor& piece) {
-  if (layer.loss == Loss::vocab_parallel)
-    return vocab_parallel_cross_entropy(recorder_, piece);
+  if (layer.loss == Loss::vocab_parallel) return vocab_parallel_cross_entropy(recorder_, piece);
   if (is_librarys(layer.loss)) return fused_cross_entropy(recorder_, piece);
   if (layer.loss == Loss::compiled) return compiled_cross_entropy(recorder_, piece);
   return layer.loss == Loss::cross_entropy_fp32 ? cross_entropy_fp32(recorder_, std::move(piece))
@@ -119,8 +118,8 @@ Tensor Player::fused_loss(const Layer& product, const Tensor& x) {
   Recorder& r = recorder_;
   const std::int64_t classes = product.channels.front(), width = product.in.channels;
   const std::int64_t tokens = r.batch() * product.in.positions();
-  const Parameter which{product.tied ? 0 : product.unit, product.tied ? 0 : product.parameter,
-                        {classes, width}};
+  const Parameter which{
+      product.tied ? 0 : product.unit, product.tied ? 0 : product.parameter, {classes, width}};
   const Tensor weight = product_parameter(r, which);
   const Tensor input = lower(r, x);
   const std::int64_t parts = (classes + width - 1) / width;

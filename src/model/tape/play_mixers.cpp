@@ -26,14 +26,15 @@ Tensor function_of(Recorder& r, std::string_view op, const Tensors& inputs, Tens
   r.record(op, reads, {&output});
   Tensors kept;
   for (const Tensor& one : saved) kept.push_back(one.detached());
-  r.connect(output, inputs, [&r, op, sides, kept, scratch](const Gradients& gradients) -> Gradients {
-    const Tensor inside = scratch > 0 ? r.workspace(scratch, Type::float32) : undefined();
-    Gradients results;
-    for (const Side& side : sides)
-      results.push_back(side.needed ? r.take(side.sizes, side.type) : undefined());
-    r.record(op, {&gradients[0]}, {&results[0]});
-    return results;
-  });
+  r.connect(output, inputs,
+            [&r, op, sides, kept, scratch](const Gradients& gradients) -> Gradients {
+              const Tensor inside = scratch > 0 ? r.workspace(scratch, Type::float32) : undefined();
+              Gradients results;
+              for (const Side& side : sides)
+                results.push_back(side.needed ? r.take(side.sizes, side.type) : undefined());
+              r.record(op, {&gradients[0]}, {&results[0]});
+              return results;
+            });
   return output;
 }
 
@@ -46,9 +47,7 @@ Tensor Player::delta_net(const Layer& layer) {
   const std::int64_t heads = batch * length * o.value_heads;
   const std::int64_t keys = heads * o.key_width, values = heads * o.value_width;
   std::uint32_t next = layer.parameter;
-  const auto weight = [&](const Sizes& sizes) {
-    return parameter(r, {layer.unit, next++, sizes});
-  };
+  const auto weight = [&](const Sizes& sizes) { return parameter(r, {layer.unit, next++, sizes}); };
   const auto wide = [&](std::int64_t channels) { return Sizes{batch, length, channels}; };
   const Sizes all_keys = wide(o.value_heads * o.key_width), all_values = wide(o.values());
   const Tensors& sides = values_.at(layer.input);
@@ -58,8 +57,8 @@ Tensor Player::delta_net(const Layer& layer) {
   {
     const Tensor joined = concatenate(r, {parts[0], parts[1], parts[2]}, 2);
     const Tensor kernel = weight({o.convolved(), o.kernel});
-    const Tensor convolved = function_of(r, "causal_conv1d", {joined, kernel},
-                                         r.take(joined.sizes, type), {joined}, 0);
+    const Tensor convolved =
+        function_of(r, "causal_conv1d", {joined, kernel}, r.take(joined.sizes, type), {joined}, 0);
     mixed = split(r, convolved, 2, {o.keys(), o.keys(), o.values()});
   }
   const Tensors ways = chunk(r, sides[1], 2);
@@ -68,8 +67,7 @@ Tensor Player::delta_net(const Layer& layer) {
   const Tensor kept = function_of(r, "gated_decay", {ways[1], bias, rate},
                                   r.take(wide(o.value_heads), Type::float32), {ways[1]}, 0);
   for (std::size_t side = 0; side < 2 && o.value_heads > o.key_heads; ++side)
-    mixed[side] =
-        function_of(r, "repeat_interleave", {mixed[side]}, r.take(all_keys, type), {}, 0);
+    mixed[side] = function_of(r, "repeat_interleave", {mixed[side]}, r.take(all_keys, type), {}, 0);
   Tensor attended;
   {
     Tensors saved = {mixed[2], kept, written, r.take(heads * kDeltaChunk, type)};
@@ -79,9 +77,9 @@ Tensor Player::delta_net(const Layer& layer) {
     }
     const std::int64_t states = heads / kDeltaChunk * o.key_width * o.value_width;
     const Tensor made = r.workspace(keys + 2 * values + states, type);
-    attended = function_of(r, "chunk_gated_delta_rule",
-                           {mixed[0], mixed[1], mixed[2], kept, written}, r.take(all_values, type),
-                           saved, (keys + 2 * values + 2 * states) / 2);
+    attended =
+        function_of(r, "chunk_gated_delta_rule", {mixed[0], mixed[1], mixed[2], kept, written},
+                    r.take(all_values, type), saved, (keys + 2 * values + 2 * states) / 2);
   }
   mixed.clear();
   const Tensor deviation = r.take(heads, Type::float32);
@@ -121,8 +119,8 @@ Tensor Player::short_convolution(const Layer& layer) {
   const Tensor scaled = multiply(r, parts[0], parts[2]);
   Tensors inputs = {scaled, parameter(r, {layer.unit, layer.parameter, {o.channels, o.kernel}})};
   if (o.bias) inputs.push_back(parameter(r, {layer.unit, layer.parameter + 1, o.channels}));
-  const Tensor mixed = function_of(r, "causal_conv1d", inputs, r.take(scaled.sizes, scaled.type),
-                                   {scaled}, 0);
+  const Tensor mixed =
+      function_of(r, "causal_conv1d", inputs, r.take(scaled.sizes, scaled.type), {scaled}, 0);
   return clone(r, multiply(r, parts[1], mixed));
 }
 
@@ -130,8 +128,7 @@ Tensor Player::short_convolution(const Layer& layer) {
 Player::Value Player::around_gate(const Value& sides, std::int64_t before, bool gate) {
   if (sides.size() > 1) return gate ? Value{sides.back()} : Value(sides.begin(), sides.end() - 1);
   const std::size_t last = sides[0].dimensions() - 1;
-  const Tensors parts =
-      split(recorder_, sides[0], last, {before, sides[0].sizes.back() - before});
+  const Tensors parts = split(recorder_, sides[0], last, {before, sides[0].sizes.back() - before});
   return {parts[gate ? 1 : 0]};
 }
 

@@ -44,11 +44,11 @@ Tensor repeated_half(Recorder& r, const Tensor& table) {
 /// Rows of a tensor in another order: the order is saved.
 Tensor gathered(Recorder& r, const Tensor& input, const Tensor& order, const Sizes& sizes) {
   Tensor output = r.call("index", {&input, &order}, sizes, input.type);
-  r.connect(output, {input},
-            [&r, order, whole = input.sizes,
-             type = input.type](const Gradients& gradients) -> Gradients {
-              return {r.call("index_put", {&gradients[0], &order}, whole, type)};
-            });
+  r.connect(
+      output, {input},
+      [&r, order, whole = input.sizes, type = input.type](const Gradients& gradients) -> Gradients {
+        return {r.call("index_put", {&gradients[0], &order}, whole, type)};
+      });
   return output;
 }
 
@@ -69,8 +69,8 @@ Tensor grouped_product(Recorder& r, const Tensor& input, const Parameter& weight
   r.connect(output, {x, weight},
             [&r, widened, inputs = x.sizes, sizes = weight.sizes, type = x.type,
              w = weight.detached(), trained = weight.needs_gradient(),
-             saved = weight.needs_gradient() ? x.detached()
-                                             : undefined()](const Gradients& gradients) -> Gradients {
+             saved = weight.needs_gradient() ? x.detached() : undefined()](
+                const Gradients& gradients) -> Gradients {
               const Tensor wide = widened();
               const Tensor& dy = gradients[0];
               Gradients results = {r.call("_grouped_mm", {&dy, &w}, inputs, type)};
@@ -105,15 +105,14 @@ Tensor fused_rows(Recorder& r, const Tensor& first, const Tensor& weights, std::
   Tensor output = r.call("fused_experts", {&first}, Sizes{first.sizes[0], channels}, first.type);
   Tensors inputs = {first};
   if (weights.defined) inputs.push_back(weights);
-  r.connect(
-      output, inputs,
-      [&r, x = first.detached(),
-       weights = weights.detached()](const Gradients& gradients) -> Gradients {
-        Gradients results = {
-            r.call("fused_experts_backward", {&gradients[0], &x}, x.sizes, x.type)};
-        if (weights.defined) results.push_back(r.take(weights.sizes, weights.type));
-        return results;
-      });
+  r.connect(output, inputs,
+            [&r, x = first.detached(),
+             weights = weights.detached()](const Gradients& gradients) -> Gradients {
+              Gradients results = {
+                  r.call("fused_experts_backward", {&gradients[0], &x}, x.sizes, x.type)};
+              if (weights.defined) results.push_back(r.take(weights.sizes, weights.type));
+              return results;
+            });
   return output;
 }
 
@@ -214,8 +213,8 @@ Player::Value Player::head_norm(const Layer& layer) {
     const std::int64_t width = layer.bias ? counts[i] * o.head_width : o.head_width;
     const bool by_token = !layer.bias && !o.spelling.heads_first;
     if (by_token)
-      sides[i] = reshape(recorder_, sides[i], {sides[i].sizes[0], sides[i].sizes[1], counts[i],
-                                               o.head_width});
+      sides[i] = reshape(recorder_, sides[i],
+                         {sides[i].sizes[0], sides[i].sizes[1], counts[i], o.head_width});
     sides[i] = rms_norm(recorder_, sides[i],
                         {.scale = {layer.unit, layer.parameter + i, width}, .form = layer.norm});
     if (by_token) sides[i] = transpose(recorder_, sides[i], 1, 2);
@@ -229,8 +228,7 @@ Player::Value Player::latent_heads(const Layer& layer) {
   const Latent& o = layer.latent;
   const std::int64_t tokens = r.batch() * layer.in.positions();
   const Tensors parts = split(r, input(layer), 2, {o.key_rank, o.rotated_width});
-  const Tensor normed =
-      rms_norm(r, parts[0], {.scale = {layer.unit, layer.parameter, o.key_rank}});
+  const Tensor normed = rms_norm(r, parts[0], {.scale = {layer.unit, layer.parameter, o.key_rank}});
   const std::int64_t width = o.heads * (o.plain_width + o.value_width);
   const std::int64_t all = r.batch() * layer.out.positions();
   const Tensor both = linear(r, normed,
@@ -314,8 +312,7 @@ Tensor Player::experts(const Layer& layer) {
   const Routing routing = route(r, linear(r, input(layer), router), rows);
   // Behind the experts' two.
   const auto projected = [&](const Tensor& in, std::uint32_t which, std::int64_t out) {
-    const Parameter product{
-        layer.unit, layer.parameter + 3 + which, {out, in.sizes.back()}};
+    const Parameter product{layer.unit, layer.parameter + 3 + which, {out, in.sizes.back()}};
     return linear(r, in, {.weight = product, .out = out});
   };
   const Tensor x = o.latent > 0 ? projected(input(layer), 0, hidden) : input(layer);
@@ -367,14 +364,13 @@ Tensor Player::class_token(const Layer& layer) {
   Recorder& r = recorder_;
   const Tensor& patches = input(layer);
   const Tensor token = parameter(r, {layer.unit, 0, {1, 1, layer.out.channels}});
-  const Tensor rows = reshape(
-      r, patches, {patches.sizes[0], patches.sizes[1], patches.elements() / patches.sizes[0] /
-                                                           patches.sizes[1]});
+  const Tensor rows = reshape(r, patches,
+                              {patches.sizes[0], patches.sizes[1],
+                               patches.elements() / patches.sizes[0] / patches.sizes[1]});
   const Tensor tokens = to(r, transpose(r, rows, 1, 2), token.type);
   const Tensor first = expand(r, token, {r.batch(), 1, layer.out.channels});
   const Tensor joined = concatenate(r, {first, tokens}, 1);
-  const Tensor table =
-      parameter(r, {layer.unit, 1, {1, layer.out.height, layer.out.channels}});
+  const Tensor table = parameter(r, {layer.unit, 1, {1, layer.out.height, layer.out.channels}});
   return add(r, joined, table);
 }
 

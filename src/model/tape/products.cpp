@@ -38,8 +38,8 @@ Tensor flat(Recorder& recorder, const Tensor& input) {
 
 /// torch.t() outside the graph.
 Tensor turned(const Tensor& matrix) {
-  return matrix.detached().as({{matrix.sizes[1], matrix.sizes[0]},
-                               {matrix.strides[1], matrix.strides[0]}});
+  return matrix.detached().as(
+      {{matrix.sizes[1], matrix.sizes[0]}, {matrix.strides[1], matrix.strides[0]}});
 }
 
 /// x and its weight, as they stand in memory.
@@ -47,9 +47,7 @@ struct Sides {
   Tensor x, w, bias = undefined();
   bool transposed = false;  ///< w is in by out
 
-  Tensors inputs() const {
-    return bias.defined ? Tensors{bias, x, w} : Tensors{x, w};
-  }
+  Tensors inputs() const { return bias.defined ? Tensors{bias, x, w} : Tensors{x, w}; }
 };
 
 Tensor input_gradient(Recorder& recorder, const Tensor& dy, const Tensor& w, bool transposed) {
@@ -102,11 +100,11 @@ Tensor gathered_product(Recorder& recorder, const Sides& sides, const LinearOpti
   const Sizes all = with_positions(x.sizes, x.sizes.back(), options.gathered);
   const auto gather = [&recorder, all, type = x.type] { return recorder.workspace(all, type); };
   const Tensor whole = gather();
-  Tensor output =
-      recorder.call("mm", {&whole, &w}, with_channels(all, options.out), x.type);
+  Tensor output = recorder.call("mm", {&whole, &w}, with_channels(all, options.out), x.type);
   recorder.connect(
       output, sides.inputs(),
-      [&recorder, x, w, gather, biased = sides.bias.defined](const Gradients& gradients) -> Gradients {
+      [&recorder, x, w, gather,
+       biased = sides.bias.defined](const Gradients& gradients) -> Gradients {
         const Tensor& dy = gradients[0];
         const Tensor inputs = gather();
         const Tensor whole_gradient = recorder.call("mm", {&dy, &w}, inputs.sizes, x.type);
@@ -177,8 +175,8 @@ Tensor narrow_product(Recorder& recorder, const Sides& sides, const LinearOption
   const Tensor& x = sides.x;
   const bool needed = x.needs_gradient(), trained = sides.w.needs_gradient();
   const std::int64_t gathered = options.gathered * x.sizes.back();
-  const Sizes out =
-      with_positions(x.sizes, options.out, options.gathered > 0 ? options.gathered : positions_of(x));
+  const Sizes out = with_positions(x.sizes, options.out,
+                                   options.gathered > 0 ? options.gathered : positions_of(x));
   {
     const Tensor rows =
         recorder.workspace(recorder.narrow_bytes(std::max(gathered, x.elements())), Type::byte);
@@ -189,7 +187,8 @@ Tensor narrow_product(Recorder& recorder, const Sides& sides, const LinearOption
       [&recorder, needed, trained, gathered,
        kept = trained ? options.narrow->detached() : undefined(), inputs = x.sizes,
        all = with_positions(x.sizes, x.sizes.back(), options.gathered), type = x.type,
-       biased = sides.bias.defined, weight = sides.w.sizes](const Gradients& gradients) -> Gradients {
+       biased = sides.bias.defined,
+       weight = sides.w.sizes](const Gradients& gradients) -> Gradients {
         const Tensor& dy = gradients[0];
         const Tensor narrowed =
             recorder.workspace(2 * recorder.narrow_bytes(dy.elements()), Type::byte);
@@ -216,8 +215,8 @@ Tensor recast_product(Recorder& recorder, const Sides& sides, const LinearOption
     const Tensor right = recorder.workspace(sides.w.sizes, Type::byte);
     recorder.record("fused_cast", {&x, &sides.w}, {&left, &right});
   }
-  Tensor output = recorder.call("_scaled_mm", {&x, &sides.w},
-                                with_channels(x.sizes, options.out), x.type);
+  Tensor output =
+      recorder.call("_scaled_mm", {&x, &sides.w}, with_channels(x.sizes, options.out), x.type);
   recorder.connect(
       output, sides.inputs(),
       [&recorder, needed, trained, type = x.type, inputs = x.sizes, weights = sides.w.sizes,
@@ -266,8 +265,8 @@ Tensor linear(Recorder& recorder, const Tensor& input, const LinearOptions& opti
     return to(recorder, quantized_product(recorder, x, options, trait), input.type);
   }
   const bool module = recorder.on_cpu() && !options.function;
-  const bool fused = options.bias && (input.dimensions() == 2 ||
-                                      (!recorder.on_cpu() && input.contiguous()));
+  const bool fused =
+      options.bias && (input.dimensions() == 2 || (!recorder.on_cpu() && input.contiguous()));
   if (options.wide && !recorder.autocast()) return wide_product(recorder, input, options);
   Sides sides{.x = {}, .w = {}, .transposed = options.transposed};
   if (options.bias) {
@@ -311,8 +310,8 @@ namespace {
 /// zeros.index_copy(): its derivative (derivatives.yaml: grad.index_select().expand_as(source))
 /// saves what it copies.
 Tensor copied_into_zeros(Recorder& recorder, const Tensor& source, std::int64_t channels) {
-  Tensor output = recorder.call("index_copy", {&source}, with_channels(source.sizes, channels),
-                                source.type);
+  Tensor output =
+      recorder.call("index_copy", {&source}, with_channels(source.sizes, channels), source.type);
   recorder.connect(
       output, {source},
       [&recorder, source = source.detached()](const Gradients& gradients) -> Gradients {
@@ -350,13 +349,12 @@ Tensor embedding(Recorder& recorder, const Tensor& rows, const Parameter& table)
   Sizes sizes = rows.sizes;
   sizes.push_back(table.sizes[1]);
   Tensor output = recorder.call("embedding", {&weight, &rows}, sizes, weight.type);
-  recorder.connect(
-      output, {weight},
-      [&recorder, rows = rows.detached(), table = table.sizes,
-       type = weight.type](const Gradients& gradients) -> Gradients {
-        return {recorder.call("embedding_dense_backward", {&gradients[0], &rows}, table, type,
-                              {.role = KernelRole::weight_gradient})};
-      });
+  recorder.connect(output, {weight},
+                   [&recorder, rows = rows.detached(), table = table.sizes,
+                    type = weight.type](const Gradients& gradients) -> Gradients {
+                     return {recorder.call("embedding_dense_backward", {&gradients[0], &rows},
+                                           table, type, {.role = KernelRole::weight_gradient})};
+                   });
   return output;
 }
 

@@ -19,8 +19,7 @@ Sizes broadcast_strides(const Shape& operand, const Sizes& out) {
   Sizes strides;
   const std::size_t missing = out.size() - operand.dimensions();
   for (std::size_t i = 0; i < out.size(); ++i) {
-    const bool repeats =
-        i < missing || (operand.sizes[i - missing] == 1 && out[i] != 1);
+    const bool repeats = i < missing || (operand.sizes[i - missing] == 1 && out[i] != 1);
     strides.push_back(repeats ? 0 : operand.strides[i - missing]);
   }
   return strides;

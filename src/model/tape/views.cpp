@@ -100,12 +100,11 @@ Tensor slice(Recorder& recorder, const Tensor& input, std::size_t dimension, std
   shape.sizes[dimension] = size;
   shape.strides[dimension] *= step;
   Tensor output = input.detached().as(shape);
-  recorder.connect(
-      output, {input},
-      [&recorder, sizes = input.sizes](const Gradients& gradients) -> Gradients {
-        const Tensor& dy = gradients[0];
-        return {recorder.call("slice_backward", {&dy}, sizes, dy.type)};
-      });
+  recorder.connect(output, {input},
+                   [&recorder, sizes = input.sizes](const Gradients& gradients) -> Gradients {
+                     const Tensor& dy = gradients[0];
+                     return {recorder.call("slice_backward", {&dy}, sizes, dy.type)};
+                   });
   return output;
 }
 
@@ -114,12 +113,11 @@ Tensor select(Recorder& recorder, const Tensor& input, std::size_t dimension) {
   shape.sizes.erase(dimension);
   shape.strides.erase(dimension);
   Tensor output = input.detached().as(shape);
-  recorder.connect(
-      output, {input},
-      [&recorder, sizes = input.sizes](const Gradients& gradients) -> Gradients {
-        const Tensor& dy = gradients[0];
-        return {recorder.call("select_backward", {&dy}, sizes, dy.type)};
-      });
+  recorder.connect(output, {input},
+                   [&recorder, sizes = input.sizes](const Gradients& gradients) -> Gradients {
+                     const Tensor& dy = gradients[0];
+                     return {recorder.call("select_backward", {&dy}, sizes, dy.type)};
+                   });
   return output;
 }
 
