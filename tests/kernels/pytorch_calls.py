@@ -2,10 +2,10 @@
 from __future__ import annotations
 
 import gc
-import re
 import sys
 import warnings
 from pathlib import Path
+from unittest import mock
 
 warnings.filterwarnings("ignore")
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,6 +45,17 @@ def _recorded(module, precision, loss_of, batch):
     return recorder
 
 
+def _replaced(module, *args, **given):
+    """module.to(), which fake tensors refuse: other parameters in the place of these."""
+    dtype = torch._C._nn._parse_to(*args, **given)[1]
+    for each in module.modules():
+        for name, one in list(each._parameters.items()):
+            if dtype is not None and one is not None and one.dtype not in (dtype, torch.int64):
+                each._parameters[name] = torch.nn.Parameter(one.detach().to(dtype),
+                                                            one.requires_grad)
+    return module
+
+
 def _transformer(case):
     config, _ = config_of(case.network)
     with cuda_rules.building():
@@ -54,7 +65,8 @@ def _transformer(case):
         module.config.use_cache = False
     if case.lora:
         import peft
-        module = peft.get_peft_model(module, peft.LoraConfig(target_modules=case.lora, r=8))
+        with mock.patch.object(torch.nn.Module, "to", _replaced):
+            module = peft.get_peft_model(module, peft.LoraConfig(target_modules=case.lora, r=8))
     if case.checkpointed:
         module.gradient_checkpointing_enable({"use_reentrant": False})
     ids = torch.zeros(case.batch, case.tokens, dtype=torch.long)
