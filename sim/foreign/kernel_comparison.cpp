@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <unordered_map>
 
@@ -132,7 +133,21 @@ class TracedCalls {
     if (!inside_.empty()) inside_.back() += span(index).duration;
   }
 
-  /// To the outermost open operator that is one of those that are expected, else to the innermost.
+  /// The innermost open operator that is one of those that are expected (autocast's conversions
+  /// stand inside of products), but for what others are made of; else the innermost.
+  std::size_t operator_of() const {
+    static const std::set<std::string> kParts = {"copy", "zeros", "zero", "fill", "empty"};
+    std::optional<std::size_t> part;
+    for (auto open = open_.rbegin(); open != open_.rend(); ++open) {
+      const std::string name = plain_name(trace_.name_of(span(*open)));
+      if (!known_.contains(name)) continue;
+      if (!kParts.contains(name)) return *open;
+      if (!part) part = *open;
+    }
+    if (part) return *part;
+    return open_.empty() ? trace_.operators.size() : open_.back();
+  }
+
   void assign(double at, double microseconds) {
     if (!steps_.empty() && !within(steps_, at)) return;
     const Seconds time(microseconds * 1e-6);
@@ -140,11 +155,7 @@ class TracedCalls {
       optimizer += time;
       return;
     }
-    std::size_t chosen = trace_.operators.size();
-    for (const std::size_t index : open_) {
-      chosen = index;
-      if (known_.contains(plain_name(trace_.name_of(span(index))))) break;
-    }
+    const std::size_t chosen = operator_of();
     const bool outside = chosen == trace_.operators.size();
     const std::string name = outside ? "(no operator)" : plain_name(trace_.name_of(span(chosen)));
     const std::string sizes =

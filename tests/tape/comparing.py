@@ -88,7 +88,7 @@ def program_units(binary: str, case: Case, fields: dict | None) -> list:
     with tempfile.TemporaryDirectory() as folder:
         model = {"batch_per_gpu": case.batch, "precision": case.precision}
         if case.image:
-            model["use"] = case.network
+            model |= {"use": case.network, "image": 224}
         else:
             (Path(folder) / "config.json").write_text(json.dumps(fields))
             model |= {"hf": str(Path(folder) / "config.json"), "sequence": case.tokens,
