@@ -74,7 +74,7 @@ std::filesystem::path file_of(const std::string& text) {
 void read_config(const std::string& text) {
   const std::size_t end = std::min(text.find('\n'), text.size());
   const ImportOptionsOfConfig options{
-      .asked = {"1xdgx_h100", "gpt2", "1024", "1"}, .format = text.substr(0, end), .allow = true};
+      .asked = {"1xdgx_h100", "gpt2", "1024", "1", "", ""}, .format = text.substr(0, end), .allow = true};
   const auto& known = format_names();
   if (std::ranges::find(known, options.format) == known.end()) return;
   const ImportedConfig made = import_config({input(text.substr(end))}, options);

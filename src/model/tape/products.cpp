@@ -50,16 +50,19 @@ struct Sides {
   Tensors inputs() const { return bias.defined ? Tensors{bias, x, w} : Tensors{x, w}; }
 };
 
-Tensor input_gradient(Recorder& recorder, const Tensor& dy, const Tensor& w, bool transposed) {
+/// Gradients are as large as what they are of: litgpt's adapters of several sides in one product
+/// have groups, so that their weight has a side's rank in columns, and their input that of all.
+Tensor input_gradient(Recorder& recorder, const Tensor& dy, const Tensor& w, bool transposed,
+                      const Sizes& of) {
   const Tensor back = transposed ? turned(w) : w;
-  return recorder.call("mm", {&dy, &back}, Sizes{dy.sizes[0], back.sizes[1]}, dy.type);
+  return recorder.call("mm", {&dy, &back}, of, dy.type);
 }
 
-Tensor weight_gradient(Recorder& recorder, const Tensor& dy, const Tensor& x, bool transposed) {
+Tensor weight_gradient(Recorder& recorder, const Tensor& dy, const Tensor& x, bool transposed,
+                       const Sizes& of) {
   const Tensor left = turned(transposed ? x : dy);
   const Tensor& right = transposed ? dy : x;
-  return recorder.call("mm", {&left, &right}, Sizes{left.sizes[0], right.sizes[1]}, x.type,
-                       {.role = KernelRole::weight_gradient});
+  return recorder.call("mm", {&left, &right}, of, x.type, {.role = KernelRole::weight_gradient});
 }
 
 /// torch.addmm or torch.mm of two dimensions; with a bias dx is made first, else dW.
@@ -73,19 +76,20 @@ Tensor matrix_product(Recorder& recorder, const Sides& sides) {
   Tensor output = biased
                       ? recorder.call("addmm", {&sides.bias, &sides.x, &right}, out, sides.x.type)
                       : recorder.call("mm", {&sides.x, &right}, out, sides.x.type);
-  recorder.connect(output, sides.inputs(),
-                   [&recorder, x, w, needed, trained, biased,
-                    transposed = sides.transposed](const Gradients& gradients) -> Gradients {
-                     const Tensor& dy = gradients[0];
-                     Tensor dx = undefined(), dw = undefined();
-                     const auto make_dx = [&] {
-                       if (needed) dx = input_gradient(recorder, dy, w, transposed);
-                     };
-                     if (biased) make_dx();
-                     if (trained) dw = weight_gradient(recorder, dy, x, transposed);
-                     if (!biased) make_dx();
-                     return biased ? Gradients{dy, dx, dw} : Gradients{dx, dw};
-                   });
+  recorder.connect(
+      output, sides.inputs(),
+      [&recorder, x, w, needed, trained, biased, transposed = sides.transposed,
+       inputs = sides.x.sizes, weights = sides.w.sizes](const Gradients& gradients) -> Gradients {
+        const Tensor& dy = gradients[0];
+        Tensor dx = undefined(), dw = undefined();
+        const auto make_dx = [&] {
+          if (needed) dx = input_gradient(recorder, dy, w, transposed, inputs);
+        };
+        if (biased) make_dx();
+        if (trained) dw = weight_gradient(recorder, dy, x, transposed, weights);
+        if (!biased) make_dx();
+        return biased ? Gradients{dy, dx, dw} : Gradients{dx, dw};
+      });
   return output;
 }
 
