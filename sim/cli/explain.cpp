@@ -101,7 +101,7 @@ void add_explain(CLI::App& app) {
   explain_app.add_flag("--kernels", command->kernels,
                        "The step's kernels by operator, in the place of what bounds it");
   add(explain_app, "--against", command->against,
-      "With --kernels: beside those of a trace of torch.profiler (record_shapes=True)", "FILE");
+      "With --kernels: beside those of a trace of torch.profiler\n(record_shapes=True)", "FILE");
   add_answer(explain_app, command->answer, "table, json, or csv of what more buys");
   add(explain_app, "--trace", command->trace, "Write a step's trace with its critical path",
       "FILE");

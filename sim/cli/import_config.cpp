@@ -44,7 +44,8 @@ void add_import_config(CLI::App& import_app) {
   add(app, "--on", asked.on, "Its machines: 4xaws_p5; aws_p5 where the file\nsays how many GPUs",
       "NxCLUSTER");
   add(app, "--model", asked.model,
-      "In the place of what the file says or lacks: a built-in\nnetwork, or a config.json", "MODEL");
+      "In the place of what the file says or lacks: a built-in\nnetwork, or a config.json",
+      "MODEL");
   add(app, "--sequence", asked.sequence, "Likewise: tokens of a sample", "TOKENS");
   add(app, "--batch", asked.batch, "Likewise: samples of a micro-batch", "N");
   add(app, "--precision", asked.precision,

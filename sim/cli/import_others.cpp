@@ -24,11 +24,10 @@ void import_topology(const ImportTopologyCommand& command) {
   check_outputs({{"--output", command.answer.output}}, {command.file});
   const std::string gpu = command.gpu.empty() ? gpu_of_pci_device(node.pci_device) : command.gpu;
   if (gpu.empty())
-    throw InputError(fmt::format("{}: error: the file does not say which GPUs they are{}\n"
-                                 "remedy: add --gpu H100-SXM, or another of `rehearse list gpus`",
-                                 name,
-                                 node.pci_device.empty() ? "" : ", and " + node.pci_device +
-                                                                    " is not known here"));
+    throw InputError(fmt::format(
+        "{}: error: the file does not say which GPUs they are{}\n"
+        "remedy: add --gpu H100-SXM, or another of `rehearse list gpus`",
+        name, node.pci_device.empty() ? "" : ", and " + node.pci_device + " is not known here"));
   const std::string text = cluster_text(node, gpu, command.file.stem().string());
   read_cluster(Document::parse(text, name)->root());  // so that what is written can be named
   for (const std::string& one : node.untold) tell(fmt::format("not told: {}\n", one));
@@ -54,7 +53,8 @@ void add_import_topology(CLI::App& import_app) {
   CLI::App& app = *import_app.add_subcommand(
       "topology", "A cluster file from nvidia-smi topo -m, NCCL's or lstopo's XML");
   app.add_option("FILE", command->file, "The file")->required();
-  add(app, "--gpu", command->gpu, "Which GPUs they are (`rehearse list gpus`), where the\nfile has no device ids", "NAME");
+  add(app, "--gpu", command->gpu,
+      "Which GPUs they are (`rehearse list gpus`), where the\nfile has no device ids", "NAME");
   add_output(app, command->answer, "Write the cluster to this file");
   app.callback([command] { import_topology(*command); });
 }

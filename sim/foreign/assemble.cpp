@@ -112,8 +112,9 @@ bool in_parts_of(const Facts& facts) {
 /// A degree of 1 is as none, but where the default is another: Megatron-LM's experts are shared by
 /// the tensor ranks.
 bool says_nothing(const std::string& key, const std::string& value) {
-  return value == "1" && !key.ends_with("expert_tensor_parallel") && (key.ends_with("_parallel") || key == "strategy.context_parallel.degree" ||
-                          key == "strategy.pipeline.virtual_stages");
+  return value == "1" && !key.ends_with("expert_tensor_parallel") &&
+         (key.ends_with("_parallel") || key == "strategy.context_parallel.degree" ||
+          key == "strategy.pipeline.virtual_stages");
 }
 
 /// A recipe for a single GPU shards nothing.
@@ -214,7 +215,8 @@ std::string assemble(Facts facts, const std::string& framework, const Asked& ask
       !facts.at("sync.stage").place.source)
     throw InputError(fmt::format(
         "{}: error: DeepSpeed without ZeRO is not here, and the file has no zero_optimization\n"
-        "remedy: add \"zero_optimization\": {{\"stage\": 1}} to a copy: that takes the same time but for "
+        "remedy: add \"zero_optimization\": {{\"stage\": 1}} to a copy: that takes the same time "
+        "but for "
         "the optimizer's step",
         name));
   derive(facts, framework);

@@ -8,10 +8,10 @@ namespace rehearse::inline foreign {
 
 /// A command line's options beside a file.
 struct Asked {
-  std::string on;        ///< "4xaws_p5", or "aws_p5" where the file says how many GPUs; empty
-  std::string model;     ///< a built-in network or a Hugging Face config; empty: the file's
-  std::string sequence;  ///< tokens; empty: the file's
-  std::string batch;     ///< samples of a micro-batch; empty: the file's
+  std::string on;            ///< "4xaws_p5", or "aws_p5" where the file says how many GPUs; empty
+  std::string model;         ///< a built-in network or a Hugging Face config; empty: the file's
+  std::string sequence;      ///< tokens; empty: the file's
+  std::string batch;         ///< samples of a micro-batch; empty: the file's
   std::string precision;     ///< a value of model.precision; empty: the file's
   std::string accumulation;  ///< micro-batches of a step; empty: the file's
 
@@ -41,8 +41,8 @@ void fill_split(Facts& facts);
 /// Megatron-LM's layout of a scenario's split "[0, 2, 2, 1]": "E|t*2|t*2|tL".
 std::string layout_of(const std::string& split);
 
-/// The text of a scenario, of which nothing is missing. `name` stands in its description. InputError
-/// where machines and GPUs do not agree.
+/// The text of a scenario, of which nothing is missing. `name` stands in its description.
+/// InputError where machines and GPUs do not agree.
 std::string assemble(Facts facts, const std::string& framework, const Asked& asked,
                      const std::string& name);
 

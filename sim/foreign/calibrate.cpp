@@ -122,7 +122,8 @@ MeasuredRun measured_run(const TrainingLog& log, const Scenario& scenario) {
   run.spread = steady.spread;
   run.warming_up = steady.first;
   const double own = static_cast<double>(make_schedule(scenario).samples_per_iteration);
-  if (run.samples > 0 && own > 0 && std::abs(run.samples - own) > std::max(0.5, log.batch_error * own))
+  if (run.samples > 0 && own > 0 &&
+      std::abs(run.samples - own) > std::max(0.5, log.batch_error * own))
     throw InputError(
         fmt::format("{}: error: the log has {:g} samples in a step, and the scenario {:g}\n"
                     "remedy: --set train.global_batch={{sequences: {:g}}}",

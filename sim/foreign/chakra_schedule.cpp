@@ -188,9 +188,9 @@ std::string chakra_summary(const std::vector<ChakraFile>& files) {
       kind.bytes += node.bytes;
       kind.seconds += seconds;
     }
-    text += fmt::format(
-        "{}: {} nodes, compute {:.6g} s, host {:.6g} s, longest chain {:.6g} s\n", file.name,
-        file.nodes.size(), compute, host, longest(file.nodes, file.name));
+    text +=
+        fmt::format("{}: {} nodes, compute {:.6g} s, host {:.6g} s, longest chain {:.6g} s\n",
+                    file.name, file.nodes.size(), compute, host, longest(file.nodes, file.name));
     for (const auto& [name, kind] : kinds)
       text += fmt::format("  {}: {}, {:.6g} MB, {:.6g} s\n", name, kind.count,
                           1e-6 * static_cast<double>(kind.bytes), kind.seconds);

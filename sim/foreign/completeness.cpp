@@ -62,9 +62,9 @@ void check_complete(const Translation& told, const Asked& asked, bool alone,
         std::ranges::none_of(missing, [&](const Missing& other) {
           return other.remedy.starts_with("--" + one.option);
         }))
-      missing.push_back({fmt::format("what {} is: {} leaves it to another", one.key, one.value),
-                         fmt::format("--{} {}", one.option,
-                                     one.option == "precision" ? "bf16" : "N")});
+      missing.push_back(
+          {fmt::format("what {} is: {} leaves it to another", one.key, one.value),
+           fmt::format("--{} {}", one.option, one.option == "precision" ? "bf16" : "N")});
   if (missing.empty()) return;
   std::string whats, remedies;
   for (const Missing& one : missing) {
@@ -94,7 +94,8 @@ void tell_defaults(Translation& told, const Asked& asked) {
   for (const auto& [name, fact] : told.facts)
     if (fact.key.empty() && (name == "micro_batch" || name == "model.sequence") &&
         asked.option(name == "micro_batch" ? "batch" : "sequence").empty())
-      told.left.push_back({name == "micro_batch" ? "(no batch)" : "(no length)", "",
+      told.left.push_back({name == "micro_batch" ? "(no batch)" : "(no length)",
+                           "",
                            fmt::format("{}, that framework's default", fact.value),
                            {},
                            ""});

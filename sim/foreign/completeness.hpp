@@ -15,8 +15,8 @@ namespace rehearse::inline foreign {
 /// answered.
 void settle(Translation& told, const Asked& asked);
 
-/// InputError for all that the files do not say, and what one that stands `alone` leaves to another,
-/// in one message.
+/// InputError for all that the files do not say, and what one that stands `alone` leaves to
+/// another, in one message.
 void check_complete(const Translation& told, const Asked& asked, bool alone,
                     const std::string& name);
 

@@ -160,7 +160,8 @@ void fill_pipeline(Facts& facts) {
 /// Ranks that share an expert go where they are the framework's own, and where nobody has experts.
 void fill_expert_ranks(Facts& facts, const std::string& framework) {
   const std::string key = "strategy.expert_tensor_parallel";
-  const std::int64_t tensor = std::max<std::int64_t>(1, count_of(facts, "strategy.tensor_parallel"));
+  const std::int64_t tensor =
+      std::max<std::int64_t>(1, count_of(facts, "strategy.tensor_parallel"));
   const bool apart = framework == "torchtitan" || framework == "deepspeed";
   const std::int64_t usual = apart ? 1 : tensor;
   const bool dense = has(facts, kDims + "layers") && !has(facts, kDims + "experts.count");
@@ -233,8 +234,8 @@ std::string plain_targets(const std::string& said) {
   }
   std::string made;
   for (std::size_t i = 0; i < names.size(); ++i)
-    if (std::ranges::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(i), names[i]) ==
-        names.begin() + static_cast<std::ptrdiff_t>(i))
+    if (std::ranges::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(i),
+                          names[i]) == names.begin() + static_cast<std::ptrdiff_t>(i))
       made += (made.empty() ? "" : ", ") + names[i];
   return "[" + made + "]";
 }
@@ -243,7 +244,8 @@ std::string plain_targets(const std::string& said) {
 void fill_model(Facts& facts) {
   if (has(facts, "model.hf") || has(facts, "model.use")) {
     // A file that names a network and says a dimension changes that one.
-    for (const char* name : {"layers", "hidden_size", "heads", "kv_heads", "intermediate_size", "vocab_size"})
+    for (const char* name :
+         {"layers", "hidden_size", "heads", "kv_heads", "intermediate_size", "vocab_size"})
       if (const auto found = facts.find(kDims + name);
           found != facts.end() && !found->second.key.empty())
         facts[std::string("model.") + name] = found->second;
@@ -251,9 +253,10 @@ void fill_model(Facts& facts) {
   }
   // litgpt has a flag for each kind of layer.
   std::string adapted;
-  for (const auto& [part, layers] : {std::pair("query", "q"), std::pair("key", "k"), std::pair("value", "v"),
-                                     std::pair("projection", "o"), std::pair("mlp", "gate, up, down"),
-                                     std::pair("head", "lm_head")})
+  for (const auto& [part, layers] :
+       {std::pair("query", "q"), std::pair("key", "k"), std::pair("value", "v"),
+        std::pair("projection", "o"), std::pair("mlp", "gate, up, down"),
+        std::pair("head", "lm_head")})
     if (facts.erase(std::string("lora.") + part) > 0)
       adapted += (adapted.empty() ? "" : ", ") + std::string(layers);
   if (!adapted.empty()) say(facts, "model.lora.targets", "[" + adapted + "]");

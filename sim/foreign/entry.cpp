@@ -94,7 +94,8 @@ void interpolate(std::vector<Entry>& entries) {
       const std::string name = entry.said.substr(begin + 2, end - begin - 2);
       const std::size_t colon = name.find(':');
       const auto found = said.find(name);
-      if ((found == said.end() && colon == std::string::npos) || entry.said.size() > kMostText) break;
+      if ((found == said.end() && colon == std::string::npos) || entry.said.size() > kMostText)
+        break;
       entry.said.replace(begin, end - begin + 1,
                          found == said.end() ? name.substr(colon + 1) : found->second);
       entry.value = canonical(entry.said);

@@ -53,8 +53,8 @@ CheckedSettings keep_to_checks(SettingList settings, const Format& format,
       return std::ranges::find(check.drop, one.first) != check.drop.end();
     });
     if (check.why.empty()) continue;
-    const bool of_later = !check.since.empty() && version_numbers(framework.version) <
-                                                      version_numbers(check.since);
+    const bool of_later =
+        !check.since.empty() && version_numbers(framework.version) < version_numbers(check.since);
     if (of_later || !check.drop.empty()) {
       made.notes.push_back(check.why + (check.remedy.empty() ? "" : ": " + check.remedy));
       continue;

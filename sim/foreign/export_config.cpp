@@ -76,8 +76,8 @@ class Writer {
   }
 
   bool take(const Rule& rule) {
-    const bool writes = !rule.reads_only && !rule.none && rule.contains.empty() && !rule.key.ends_with('*') &&
-                        !rule.key.starts_with("sbatch.");
+    const bool writes = !rule.reads_only && !rule.none && rule.contains.empty() &&
+                        !rule.key.ends_with('*') && !rule.key.starts_with("sbatch.");
     if (!writes || written_.contains(rule.key) || !holds(rule.when, written_)) return false;
     const auto is = [&](const auto& one) { return value_of(facts_, one.first) == one.second; };
     if (!std::ranges::all_of(rule.set, is)) return false;
@@ -226,16 +226,16 @@ void check_flavour(const SettingList& settings, const Scenario& scenario, const 
 
 /// What a reader of the file gets that the scenario does not have.
 std::vector<std::string> notes_of(const Facts& facts, const Format& format,
-                                  const SettingList& settings,
-                                  const std::set<std::string>& said) {
+                                  const SettingList& settings, const std::set<std::string>& said) {
   std::vector<std::string> notes;
   const bool mixes = format.name == "accelerate" && has(facts, "amp") &&
                      value_of(facts, "sync").starts_with("fsdp");
   if (mixes && !said.contains("strategy." + value_of(facts, "sync") + ".param_dtype"))
-    notes.push_back(fmt::format("strategy.{}.param_dtype: accelerate computes with parameters in {}, "
-                                "and gathers these; --set strategy.{}.param_dtype={} predicts it",
-                                value_of(facts, "sync"), value_of(facts, "amp"),
-                                value_of(facts, "sync"), value_of(facts, "amp")));
+    notes.push_back(
+        fmt::format("strategy.{}.param_dtype: accelerate computes with parameters in {}, "
+                    "and gathers these; --set strategy.{}.param_dtype={} predicts it",
+                    value_of(facts, "sync"), value_of(facts, "amp"), value_of(facts, "sync"),
+                    value_of(facts, "amp")));
   if (format.name != "megatron") return notes;
   const std::map<std::string, std::string> all(settings.begin(), settings.end());
   const auto at = [&](const char* key) {
@@ -243,9 +243,9 @@ std::vector<std::string> notes_of(const Facts& facts, const Format& format,
     return found == all.end() ? std::string() : found->second;
   };
   if (!has(facts, "train.steps") && !has(facts, "train.samples"))
-    notes.push_back(fmt::format(
-        "the scenario does not say how long it trains: --train-iters {} stands there",
-        at("train_iters")));
+    notes.push_back(
+        fmt::format("the scenario does not say how long it trains: --train-iters {} stands there",
+                    at("train_iters")));
   else if (has(facts, "train.tokens") || has(facts, "train.epochs"))
     notes.push_back(fmt::format("--train-samples {}: whole samples of {} tokens",
                                 at("train_samples"), at("seq_length")));

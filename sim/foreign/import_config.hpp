@@ -18,9 +18,9 @@ struct ImportedConfig {
 
 struct ImportOptionsOfConfig {
   Asked asked;
-  std::string format;  ///< a name of format_names(); empty: by what is in the file
+  std::string format;      ///< a name of format_names(); empty: by what is in the file
   std::string function{};  ///< of a Python registry, which has several configurations
-  bool allow = false;  ///< settings that change the answer and cannot be said are left out
+  bool allow = false;      ///< settings that change the answer and cannot be said are left out
 };
 
 /// Reads one file, or several that belong together (a training's and that of its DeepSpeed), whose

@@ -310,10 +310,10 @@ TracedProfile profile_of(const std::vector<KinetoTrace>& ranks, const TracedSett
         "the trace has no shapes, so nothing is known of parameters: time alone is predicted, and "
         "no exchange of gradients; record_shapes=True has them");
   if (made.ranks > 1)
-    made.notes.push_back(fmt::format(
-        "the run had {} ranks, and the scenario has one: --set cluster.nodes={} --set "
-        "cluster.node.nic=RATE plays them; the trace does not tell their links",
-        made.ranks, made.ranks));
+    made.notes.push_back(
+        fmt::format("the run had {} ranks, and the scenario has one: --set cluster.nodes={} --set "
+                    "cluster.node.nic=RATE plays them; the trace does not tell their links",
+                    made.ranks, made.ranks));
   if (trace.allocated_peak == 0)
     made.notes.emplace_back(
         "the trace has no memory, so none is predicted: profile_memory=True has it");

@@ -144,7 +144,8 @@ class Steps {
     for (const TraceSpan& note : optimizer_)
       if (trace_.name_of(note).starts_with("Optimizer.step")) begins.push_back(note.end());
     if (begins.size() > 1) {
-      told_by_ = "the trace has no ProfilerStep: a step is from one end of Optimizer.step to the next";
+      told_by_ =
+          "the trace has no ProfilerStep: a step is from one end of Optimizer.step to the next";
       // Before the first and behind the last are no whole steps.
       for (std::size_t i = 0; i + 1 < begins.size(); ++i) add_window(begins[i], begins[i + 1]);
       last_window_ends_ = begins.back();
@@ -160,9 +161,10 @@ class Steps {
       const Repeats repeats = repeats_of(names);
       // Blocks of one pass repeat, too: a step's sequence covers most of the trace.
       if (repeats.count > 1 && 3 * repeats.count * repeats.period > 2 * names.size()) {
-        told_by_ = fmt::format("the trace has no ProfilerStep: {} operators repeat {} times, and are "
-                               "taken for steps",
-                               repeats.period, repeats.count);
+        told_by_ = fmt::format(
+            "the trace has no ProfilerStep: {} operators repeat {} times, and are "
+            "taken for steps",
+            repeats.period, repeats.count);
         for (std::size_t i = 0; i < repeats.count; ++i) {
           const auto at = [&](std::size_t place) {
             return place < names.size() ? operators_.all[first + place].begin : all.end();

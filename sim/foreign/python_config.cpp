@@ -106,7 +106,8 @@ class PythonReader {
         continue;
       }
       if (c == '(' || c == '[' || c == '{') ++inside;
-      if (inside == 0 && (c == ',' || c == ')' || c == ']' || c == '}' || (c == '\n' && open_ == 0)))
+      if (inside == 0 &&
+          (c == ',' || c == ')' || c == ']' || c == '}' || (c == '\n' && open_ == 0)))
         return;
       if (c == ')' || c == ']' || c == '}') --inside;
       ++at_;
@@ -151,7 +152,8 @@ class PythonReader {
       while (end < text_.size() && is_name(text_[end])) ++end;
       const std::string name(text_.substr(at_, end - at_));
       while (end < text_.size() && text_[end] == ' ') ++end;
-      const bool named = !name.empty() && end + 1 < text_.size() && text_[end] == '=' && text_[end + 1] != '=';
+      const bool named =
+          !name.empty() && end + 1 < text_.size() && text_[end] == '=' && text_[end + 1] != '=';
       if (named) at_ = end + 1;
       made.inner.emplace_back(named ? name : "", expression(variables, depth + 1));
       skip();
@@ -171,7 +173,8 @@ class Registry {
  public:
   Registry(const std::string& text, std::shared_ptr<const TextSource> source)
       : text_(text), source_(std::move(source)) {
-    for (std::size_t at = text.find("def "); at != std::string::npos; at = text.find("def ", at + 4)) {
+    for (std::size_t at = text.find("def "); at != std::string::npos;
+         at = text.find("def ", at + 4)) {
       if (at > 0 && text[at - 1] != '\n') continue;
       const std::size_t open = text.find('(', at);
       if (open == std::string::npos) break;
@@ -187,14 +190,16 @@ class Registry {
   std::vector<std::string> names() const {
     std::vector<std::string> names;
     for (const auto& [name, range] : functions_)
-      if (text_.substr(range.first, range.second - range.first).find(".Config") != std::string::npos)
+      if (text_.substr(range.first, range.second - range.first).find(".Config") !=
+          std::string::npos)
         names.push_back(name);
     return names;
   }
 
   /// What a function returns: a call with arguments, or one of another function that it changes.
   PythonValue value_of(const std::string& name, int depth = 0) {
-    const auto found = std::ranges::find(functions_, name, [](const auto& one) { return one.first; });
+    const auto found =
+        std::ranges::find(functions_, name, [](const auto& one) { return one.first; });
     if (found == functions_.end() || depth > kMostCalls) return {};
     std::map<std::string, PythonValue> variables;
     const auto [begin, end] = found->second;
@@ -230,10 +235,9 @@ class Registry {
  private:
   /// A call of another function of the file is what that returns.
   PythonValue resolved(PythonValue value, int depth) {
-    const bool other = value.is_call && value.inner.empty() &&
-                       std::ranges::any_of(functions_, [&](const auto& one) {
-                         return one.first == value.text;
-                       });
+    const bool other =
+        value.is_call && value.inner.empty() &&
+        std::ranges::any_of(functions_, [&](const auto& one) { return one.first == value.text; });
     return other ? value_of(value.text, depth + 1) : value;
   }
 
@@ -280,7 +284,8 @@ struct PythonEntries {
       std::string said = value.text;
       if (value.is_list) {
         said = "[";
-        for (const auto& [name, item] : value.inner) said += (said.size() > 1 ? ", " : "") + item.text;
+        for (const auto& [name, item] : value.inner)
+          said += (said.size() > 1 ? ", " : "") + item.text;
         said += "]";
       }
       // model_registry("8B") is "8B".

@@ -24,8 +24,8 @@ bool is_script(const std::string& word) { return word.ends_with(".py") && !is_op
 
 /// Programs that train without a script being named.
 bool is_trainer(const std::string& word) {
-  static const std::set<std::string> kNames = {"swift",   "megatron", "llamafactory-cli", "trl",
-                                               "axolotl", "litgpt",   "tune"};
+  static const std::set<std::string> kNames = {
+      "swift", "megatron", "llamafactory-cli", "trl", "axolotl", "litgpt", "tune"};
   return kNames.contains(word.substr(word.rfind('/') + 1));
 }
 

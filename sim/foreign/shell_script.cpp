@@ -415,7 +415,8 @@ std::uint32_t ShellScript::condition() const {
 }
 
 bool ShellScript::skips() const {
-  return chain_ == Holds::no || std::ranges::any_of(frames_, [](const Frame& one) { return one.branch == Holds::no; });
+  return chain_ == Holds::no ||
+         std::ranges::any_of(frames_, [](const Frame& one) { return one.branch == Holds::no; });
 }
 
 /// The next branch of an `if` whose test is this.
@@ -494,9 +495,13 @@ void ShellScript::chain(const Words& words, std::size_t first, char separator) {
   chain_ = Holds::yes;
   if (separator != '&' && separator != '|') return;
   const bool is_test = first < words.size() && plain(words[first]).starts_with('[');
-  const Holds ended = before == Holds::unknown ? before : is_test ? holds(words, first) : Holds::yes;
+  const Holds ended = before == Holds::unknown ? before
+                      : is_test                ? holds(words, first)
+                                               : Holds::yes;
   const bool wants = separator == '&';
-  chain_ = ended == Holds::unknown ? ended : (ended == Holds::yes) == wants ? Holds::yes : Holds::no;
+  chain_ = ended == Holds::unknown          ? ended
+           : (ended == Holds::yes) == wants ? Holds::yes
+                                            : Holds::no;
   chain_line_ = static_cast<std::uint32_t>(line_);
 }
 

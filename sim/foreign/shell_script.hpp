@@ -71,7 +71,7 @@ class ShellScript {
   std::map<std::string, Variable> variables_;
   std::vector<Frame> frames_;  ///< `if`, `for` and the like that are open, the inner one last
   std::vector<std::string> document_ends_;  ///< of `<<EOF` on this line
-  Holds chain_ = Holds::yes;  ///< whether a command behind `&&` or `||` runs
+  Holds chain_ = Holds::yes;                ///< whether a command behind `&&` or `||` runs
   std::uint32_t chain_line_ = 0;
   mutable std::size_t spent_ = 0;
   std::vector<Words> commands_, batch_options_;

@@ -34,11 +34,13 @@ std::vector<std::string> words_of_line(std::string line) {
 
 bool is_numbered(const std::string& word, std::string_view name) {
   return word.starts_with(name) && word.size() > name.size() &&
-         std::ranges::all_of(word.substr(name.size()), [](unsigned char c) { return std::isdigit(c); });
+         std::ranges::all_of(word.substr(name.size()),
+                             [](unsigned char c) { return std::isdigit(c); });
 }
 bool is_gpu(const std::string& word) { return is_numbered(word, "GPU"); }
 bool is_nic(const std::string& word) {
-  for (const char* name : {"NIC", "mlx", "bnxt", "hfi", "ib", "cxi", "efa", "irdma", "rocep", "roce"})
+  for (const char* name :
+       {"NIC", "mlx", "bnxt", "hfi", "ib", "cxi", "efa", "irdma", "rocep", "roce"})
     if (word.starts_with(name)) return true;
   return false;
 }
@@ -63,7 +65,8 @@ struct Matrix {
   void take(const std::string& link, const std::string& name, std::size_t line) {
     ++pairs;
     const std::size_t digits = link.find_first_of("0123456789");
-    const bool by_link = (link.starts_with("NV") || link.starts_with("XGMI")) && digits != link.npos;
+    const bool by_link =
+        (link.starts_with("NV") || link.starts_with("XGMI")) && digits != link.npos;
     if (!by_link) {
       const std::string path = link.starts_with("XGMI") ? "" : path_of(link);
       if (!path.empty()) ++paths[path];
@@ -92,7 +95,8 @@ struct Matrix {
                       "here is such a mesh",
                       joined / 2, pairs / 2));
     for (const auto& [path, count] : paths)
-      node.paths.push_back(fmt::format("{} of {} pairs of GPUs go through {}", count / 2, pairs / 2, path));
+      node.paths.push_back(
+          fmt::format("{} of {} pairs of GPUs go through {}", count / 2, pairs / 2, path));
   }
 };
 
@@ -186,9 +190,10 @@ void tell_nics(const std::vector<double>& speeds, NodeTopology& node) {
   std::map<double, int> rates;
   for (const double speed : speeds) ++rates[speed];
   while (!rates.empty() && rates.rbegin()->first > kFastest) {
-    node.untold.push_back(fmt::format("nic: {} NICs of {:g} Gbit/s, which none has: its driver gives "
-                                      "another unit",
-                                      rates.rbegin()->second, rates.rbegin()->first));
+    node.untold.push_back(
+        fmt::format("nic: {} NICs of {:g} Gbit/s, which none has: its driver gives "
+                    "another unit",
+                    rates.rbegin()->second, rates.rbegin()->first));
     rates.erase(std::prev(rates.end()));
   }
   if (rates.empty()) return;
@@ -197,9 +202,10 @@ void tell_nics(const std::vector<double>& speeds, NodeTopology& node) {
   node.nic_gbps = fastest;
   rates.erase(std::prev(rates.end()));
   for (const auto& [rate, others] : rates)
-    node.untold.push_back(fmt::format("nic: {} more of {:g} Gbit/s, which NCCL leaves aside for the "
-                                      "{} of {:g}",
-                                      others, rate, count, fastest));
+    node.untold.push_back(
+        fmt::format("nic: {} more of {:g} Gbit/s, which NCCL leaves aside for the "
+                    "{} of {:g}",
+                    others, rate, count, fastest));
 }
 
 NodeTopology read_nccl(const std::vector<Element>& elements, const std::string& name) {
@@ -212,8 +218,8 @@ NodeTopology read_nccl(const std::vector<Element>& elements, const std::string& 
     const auto transfers = leading_number(attribute(element, "link_speed"));
     // A GPU's: class 0x0302, AMD's 0x1200. 128 of 130 bits are data (PCIe 3.0 to 5.0).
     const std::string kind = attribute(element, "class");
-    if (element.tag == "pci" && (kind.starts_with("0x0302") || kind.starts_with("0x0300") ||
-                                 kind.starts_with("0x1200"))) {
+    if (element.tag == "pci" &&
+        (kind.starts_with("0x0302") || kind.starts_with("0x0300") || kind.starts_with("0x1200"))) {
       if (width && transfers) node.pcie_gbytes = transfers->value * *width / 8 * 128 / 130;
       if (!attribute(element, "device").empty())
         node.pci_device = attribute(element, "vendor") + ":" + attribute(element, "device");
@@ -294,8 +300,7 @@ std::string nvlink_line(const NodeTopology& node, const std::string& gpu) {
   if (node.nvlinks.value_or(0) == 0) return "";
   const auto text =
       fmt::format("{{node: {{gpu: {}, gpus: 1, pcie: 24GBps}}, nodes: 1}}", yaml_quoted(gpu));
-  const Gpu found =
-      read_cluster(Document::parse(text, "--gpu")->root()).groups.front().node.gpu;
+  const Gpu found = read_cluster(Document::parse(text, "--gpu")->root()).groups.front().node.gpu;
   const double one = found.architecture ? found.architecture->bounds.link.value() : 0;
   const double datasheet = found.nvlink.value();
   constexpr double kRounding = 1.01;
@@ -304,10 +309,11 @@ std::string nvlink_line(const NodeTopology& node, const std::string& gpu) {
   // Links of cards with bridges are slower than their generation's (RTX A6000: 14 GB/s).
   const double rate = one > 0 ? std::min(links * one, datasheet) : datasheet;
   if (rate <= 0)
-    return fmt::format("  # nvlink: RATE, of {} links each; nobody says here what one carries\n", links);
-  return fmt::format("  nvlink: {:.6g}GBps  # {} links{}\n", rate / 1e9, links,
-                     one > 0 ? fmt::format(" of {:.4g} GB/s", one / 1e9)
-                             : ", as its datasheet adds them up");
+    return fmt::format("  # nvlink: RATE, of {} links each; nobody says here what one carries\n",
+                       links);
+  return fmt::format(
+      "  nvlink: {:.6g}GBps  # {} links{}\n", rate / 1e9, links,
+      one > 0 ? fmt::format(" of {:.4g} GB/s", one / 1e9) : ", as its datasheet adds them up");
 }
 
 }  // namespace

@@ -57,9 +57,9 @@ std::string option_of(const Rule& rule) {
   std::string fact = rule.to;
   if (fact.empty() && !rule.set.empty()) fact = rule.set.front().first;
   static const std::map<std::string, std::string> kOptions = {
-      {"model.use", "model"},           {"model.hf", "model"},      {"micro_batch", "batch"},
-      {"model.sequence", "sequence"},   {"amp", "precision"},       {"dtype", "precision"},
-      {"model.precision", "precision"}, {"tf32", "precision"},      {"accumulation", "accumulation"},
+      {"model.use", "model"},           {"model.hf", "model"},  {"micro_batch", "batch"},
+      {"model.sequence", "sequence"},   {"amp", "precision"},   {"dtype", "precision"},
+      {"model.precision", "precision"}, {"tf32", "precision"},  {"accumulation", "accumulation"},
       {"global_batch", "accumulation"}, {"longest", "sequence"}};
   const auto found = kOptions.find(fact);
   if (found != kOptions.end()) return found->second;

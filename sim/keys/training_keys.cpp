@@ -20,7 +20,7 @@ std::vector<KeySection> training_keys() {
         {"global_batch.tokens", "text (a count, such as 4Mi)", "-", "The same in tokens."},
         {"global_batch.sequences", "text (a count, such as 1024)", "-", "The same in sequences."}}},
 
-      {"train.", "Length by what it comes to", "Rehearse", "sim/scenario/loss_section.cpp",
+      {"train.", "Length by what it comes to", "Rehearse", "sim/scenario/loss_section.cpp sim/scenario/loss_target.cpp",
        loss_keys()},
 
       {"run.", "What is simulated", "Rehearse", kRun,

@@ -49,17 +49,18 @@ std::optional<fs::path> cached_config(const std::string& id) {
 
 namespace {
 
-/// platforms/models/hub.yaml, by names without owners and endings, in small letters.
+/// platforms/hub.yaml, by names without owners and endings, in small letters.
 struct KnownNetworks {
   std::set<std::string> mirrors;
   std::vector<std::string> endings;
   std::map<std::string, HubNetwork> by_id, by_name;
 
   KnownNetworks() {
-    const auto document = Document::load_foreign(data_folder() / "platforms/models/hub.yaml");
+    const auto document = Document::load_foreign(data_folder() / "platforms/hub.yaml");
     Map root = document->root().as_map();
     for (const Value& one : root.require("mirrors").as_list()) mirrors.insert(one.as_string());
-    for (const Value& one : root.require("endings").as_list()) endings.push_back(small(one.as_string()));
+    for (const Value& one : root.require("endings").as_list())
+      endings.push_back(small(one.as_string()));
     Map built_in = root.require("built_in").as_map();
     for (const std::string& name : built_in.keys())
       for (const Value& id : built_in.require(name).as_list()) add(id.as_string(), {name, {}});

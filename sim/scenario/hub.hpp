@@ -22,7 +22,7 @@ struct HubNetwork {
   std::optional<Value> config;  ///< else its config.json
 };
 
-/// The network of an id, or of the id that a known owner's copy is of (platforms/models/hub.yaml);
+/// The network of an id, or of the id that a known owner's copy is of (platforms/hub.yaml);
 /// nothing: it is not known.
 std::optional<HubNetwork> hub_network(const std::string& id);
 

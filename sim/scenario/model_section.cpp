@@ -221,7 +221,8 @@ CostChoice read_profiled_model(const Value& value, Map& map, Scenario& scenario,
   }
   if (scenario.model.parameters() == 0)
     scenario.assumptions.emplace_back(
-        "model.profile: it has no parameters: its times alone are played, and nothing is exchanged");
+        "model.profile: it has no parameters: its times alone are played, and nothing is "
+        "exchanged");
   return {.transfer_from = {}, .profile = stored};
 }
 
@@ -286,12 +287,33 @@ void add_train_metrics(const Value& value, Model& model) {
 
 /// Of a model that could not be read, what belongs to its shape is not judged.
 void leave_shape(Map& map) {
-  for (const char* key :
-       {"classes", "image", "sequence", "attention", "fused_softmax", "embedding_dtype",
-        "num_layers_at_start_in_bf16", "num_layers_at_end_in_bf16", "channels_last", "frozen",
-        "lora", "quantization", "float8", "compile", "loss", "train_metrics",
-        "experts_implementation", "activation_offload", "activation_checkpointing", "layers",
-        "hidden_size", "heads", "kv_heads", "head_dim", "intermediate_size", "vocab_size", "experts"})
+  for (const char* key : {"classes",
+                          "image",
+                          "sequence",
+                          "attention",
+                          "fused_softmax",
+                          "embedding_dtype",
+                          "num_layers_at_start_in_bf16",
+                          "num_layers_at_end_in_bf16",
+                          "channels_last",
+                          "frozen",
+                          "lora",
+                          "quantization",
+                          "float8",
+                          "compile",
+                          "loss",
+                          "train_metrics",
+                          "experts_implementation",
+                          "activation_offload",
+                          "activation_checkpointing",
+                          "layers",
+                          "hidden_size",
+                          "heads",
+                          "kv_heads",
+                          "head_dim",
+                          "intermediate_size",
+                          "vocab_size",
+                          "experts"})
     map.optional(key);
 }
 

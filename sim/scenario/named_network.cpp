@@ -91,11 +91,11 @@ NamedModel read_config(const Value& value, const std::optional<Value>& family,
     if (!cached && !known)
       value.fail(fmt::format("no file \"{}\", and the hub's cache has no {}", file.string(), text),
                  download_remedy(text));
-    assumptions.push_back(
-        fmt::format("model.hf: {} is {}", text,
-                    cached                    ? cached->string()
-                    : known->built_in.empty() ? "known by its dimensions (platforms/models/hub.yaml)"
-                                              : "the built-in " + known->built_in));
+    assumptions.push_back(fmt::format("model.hf: {} is {}", text,
+                                      cached ? cached->string()
+                                      : known->built_in.empty()
+                                          ? "known by its dimensions (platforms/hub.yaml)"
+                                          : "the built-in " + known->built_in));
     if (!cached) return shipped_as_transformers_has_it(text, *known);
     file = *cached;
   }

@@ -131,7 +131,8 @@ std::vector<Sign> read_signs() {
               .says = {}};
     if (const auto says = map.optional("says")) {
       Map values = says->as_map();
-      for (const std::string& key : values.keys()) sign.says.emplace_back(key, names_of(values, key.c_str()));
+      for (const std::string& key : values.keys())
+        sign.says.emplace_back(key, names_of(values, key.c_str()));
     }
     map.finish();
     signs.push_back(std::move(sign));
@@ -197,7 +198,8 @@ std::optional<ForeignFile> foreign_log(std::string_view text) {
   if (has("throughput/device/tokens_per_second")) return log("a log of OLMo", "olmo_log");
   if (has("throughput/device/TPS")) return log("a log of OLMo-core", "olmo_core_log");
   if (has("iter time:") && has("(step)")) return log("a log of litgpt", "litgpt_log");
-  if (has("TFLOP/s/device:") && has("completed step:")) return log("a log of MaxText", "maxtext_log");
+  if (has("TFLOP/s/device:") && has("completed step:"))
+    return log("a log of MaxText", "maxtext_log");
   if (on_one_line(text, {"iter ", "loss ", "time ", "mfu "}))
     return log("a log of nanoGPT", "nanogpt_log");
   if (has("\"log_history\"") || has("train_steps_per_second") ||
@@ -217,7 +219,8 @@ std::optional<ForeignFile> foreign_log(std::string_view text) {
 std::optional<ForeignFile> foreign_training(std::string_view text) {
   static const std::vector<Sign> signs = read_signs();
   const Looked looked(text);
-  if (looked.has_top_key("cluster") && looked.has_top_key("strategy") && looked.has_top_key("model"))
+  if (looked.has_top_key("cluster") && looked.has_top_key("strategy") &&
+      looked.has_top_key("model"))
     return std::nullopt;  // a scenario of ours
   const auto sign = std::ranges::find_if(signs, [&](const Sign& one) { return looked.fit(one); });
   if (sign != signs.end()) return foreign_of(*sign);

@@ -222,7 +222,8 @@ BOOST_AUTO_TEST_CASE(an_export_keeps_to_the_frameworks_own_checks) {
   // core_v0.18.2 and later refuse TransformerEngine's fused loss, which earlier ones have.
   BOOST_TEST(!has(tensor, "--cross-entropy-fusion-impl te"));
   const std::string zero = "zero: {stage: 1}";
-  BOOST_TEST(has(megatron_of("{megatron: core_v0.14.0}", zero).text, "--cross-entropy-fusion-impl te"));
+  BOOST_TEST(
+      has(megatron_of("{megatron: core_v0.14.0}", zero).text, "--cross-entropy-fusion-impl te"));
   BOOST_TEST(!has(megatron_of("{megatron: core_v0.19.0}", zero).text, "cross-entropy"));
   BOOST_CHECK_THROW(megatron_of("megatron", zero + ", pipeline_parallel: 3, micro_batches: 3"),
                     InputError);

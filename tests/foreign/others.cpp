@@ -149,7 +149,8 @@ BOOST_AUTO_TEST_CASE(links_of_a_mesh_add_up_and_those_of_a_switch_do_not) {
     return cluster_text(read_topology(matrix, "topo.txt"), gpu, "t");
   };
   BOOST_TEST(text(mesh, "V100-SXM2-32").find("nvlink: 150GBps  # 6 links") != std::string::npos);
-  BOOST_TEST(text(switched, "A100-SXM-80").find("nvlink: 300GBps  # 12 links") != std::string::npos);
+  BOOST_TEST(text(switched, "A100-SXM-80").find("nvlink: 300GBps  # 12 links") !=
+             std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(xgmi_links_and_impossible_nics_are_told) {

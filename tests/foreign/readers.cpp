@@ -338,7 +338,8 @@ BOOST_AUTO_TEST_CASE(other_spellings_of_a_log_are_read) {
 BOOST_AUTO_TEST_CASE(logs_of_further_frameworks_are_read) {
   const TrainingLog nanotron = log_of(
       "iteration: 5 / 10 | consumed_tokens: 2.62M | elapsed_time_per_iteration_ms: 1.2K | "
-      "tokens_per_sec: 437K | tokens_per_sec_per_gpu: 54.6K | global_batch_size: 512 | lm_loss: 9 | "
+      "tokens_per_sec: 437K | tokens_per_sec_per_gpu: 54.6K | global_batch_size: 512 | lm_loss: 9 "
+      "| "
       "model_tflops_per_gpu: 301\n");
   BOOST_TEST(nanotron.step_times.at(0) == 1.2);
   BOOST_TEST(nanotron.global_batch.value() == 512);
@@ -350,11 +351,13 @@ BOOST_AUTO_TEST_CASE(logs_of_further_frameworks_are_read) {
   BOOST_TEST(log_of("iter 10: loss 3.2, time 135.20ms, mfu 40.12%\n").step_times.at(0) == 0.1352,
              boost::test_tools::tolerance(1e-9));
   const TrainingLog maxtext = log_of(
-      "completed step: 3, seconds: 4.250, TFLOP/s/device: 380.5, Tokens/s/device: 9000.1, loss: 8\n");
+      "completed step: 3, seconds: 4.250, TFLOP/s/device: 380.5, Tokens/s/device: 9000.1, loss: "
+      "8\n");
   BOOST_TEST(maxtext.step_times.at(0) == 4.25);
-  BOOST_TEST(log_of("throughput/device/tokens_per_second=8,123\n").tokens_per_s_per_gpu.at(0) == 8123.0);
-  const TrainingLog swift = log_of(
-      "{'loss': 1.2, 'memory(GiB)': 20.5, 'train_speed(iter/s)': 0.25}\n");
+  BOOST_TEST(log_of("throughput/device/tokens_per_second=8,123\n").tokens_per_s_per_gpu.at(0) ==
+             8123.0);
+  const TrainingLog swift =
+      log_of("{'loss': 1.2, 'memory(GiB)': 20.5, 'train_speed(iter/s)': 0.25}\n");
   BOOST_TEST(swift.step_times.at(0) == 4.0);
   BOOST_TEST(swift.reserved_bytes.value() == 20.5 * 1073741824);
   const TrainingLog history =

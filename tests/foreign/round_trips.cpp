@@ -48,16 +48,18 @@ Drawn megatron(Draw& draw) {
   const bool experts = draw.of({"yes", "no"}) == "yes";
   const std::string shape = fmt::format(
       "{{layers: {}, hidden_size: 1024, heads: 16, intermediate_size: {}, vocab_size: {}, "
-      "activation: {}, norm: {}, position: rope, bias: false, tie_embeddings: false, dropout: 0{}{}}}",
+      "activation: {}, norm: {}, position: rope, bias: false, tie_embeddings: false, dropout: "
+      "0{}{}}}",
       draw.of({"4", "8"}), draw.of({"4096", "2816"}), draw.of({"32000", "50257"}),
-      draw.of({"swiglu", "gelu"}), draw.of({"rmsnorm", "layernorm"}), draw.of({"", ", kv_heads: 8"}),
-      experts ? ", experts: {count: 8, active: 2}" : "");
-  const std::string sync = draw.of(
-      {"ddp: {}", "ddp: {overlap_grad_reduce: true}", "zero: {stage: 1}", "fsdp2: {}",
-       "zero: {stage: 1, overlap_grad_reduce: true, overlap_param_gather: true}"});
+      draw.of({"swiglu", "gelu"}), draw.of({"rmsnorm", "layernorm"}),
+      draw.of({"", ", kv_heads: 8"}), experts ? ", experts: {count: 8, active: 2}" : "");
+  const std::string sync =
+      draw.of({"ddp: {}", "ddp: {overlap_grad_reduce: true}", "zero: {stage: 1}", "fsdp2: {}",
+               "zero: {stage: 1, overlap_grad_reduce: true, overlap_param_gather: true}"});
   std::string layout;
   const std::string tensor = draw.of({"1", "2", "4"});
-  if (tensor != "1") layout += ", tensor_parallel: " + tensor + draw.of({"", ", sequence_parallel: true"});
+  if (tensor != "1")
+    layout += ", tensor_parallel: " + tensor + draw.of({"", ", sequence_parallel: true"});
   layout += draw.of({"", "", ", pipeline_parallel: 2, micro_batches: 4", ", context_parallel: 2"});
   if (experts) layout += draw.of({"", ", expert_parallel: 2", ", expert_parallel: 4"});
   if (experts && tensor != "1") layout += draw.of({"", ", expert_tensor_parallel: 1"});
@@ -74,18 +76,18 @@ Drawn megatron(Draw& draw) {
 }
 
 Drawn torchtitan(Draw& draw) {
-  return {fmt::format("framework: torchtitan\nmodel: {{use: {}, sequence: {}, batch_per_gpu: {}, "
-                      "precision: fp32{}}}\ncluster: {{use: dgx_h100, nodes: {}}}\n"
-                      "strategy: {{fsdp2: {{}}{}}}\noptimizer: {{adamw: {{}}}}\n{}",
-                      draw.of({"llama_3_8b", "qwen3_8b"}), draw.of({"2048", "4096"}),
-                      draw.of({"1", "2"}),
-                      draw.of({"", ", activation_checkpointing: none", ", compile: blocks",
-                               ", activation_checkpointing: {units: [layers.*]}"}),
-                      draw.of({"1", "2"}),
-                      draw.of({"", ", tensor_parallel: 2", ", context_parallel: 2",
-                               ", tensor_parallel: 8"}),
-                      draw.of({"", "train: {steps: 100}\n"})),
-          {}};
+  return {
+      fmt::format(
+          "framework: torchtitan\nmodel: {{use: {}, sequence: {}, batch_per_gpu: {}, "
+          "precision: fp32{}}}\ncluster: {{use: dgx_h100, nodes: {}}}\n"
+          "strategy: {{fsdp2: {{}}{}}}\noptimizer: {{adamw: {{}}}}\n{}",
+          draw.of({"llama_3_8b", "qwen3_8b"}), draw.of({"2048", "4096"}), draw.of({"1", "2"}),
+          draw.of({"", ", activation_checkpointing: none", ", compile: blocks",
+                   ", activation_checkpointing: {units: [layers.*]}"}),
+          draw.of({"1", "2"}),
+          draw.of({"", ", tensor_parallel: 2", ", context_parallel: 2", ", tensor_parallel: 8"}),
+          draw.of({"", "train: {steps: 100}\n"})),
+      {}};
 }
 
 Drawn deepspeed(Draw& draw) {
@@ -142,10 +144,12 @@ void round_trips(const std::string& format, Drawn (*drawn)(Draw&)) {
     BOOST_TEST_CONTEXT(one.text << made.text) {
       const auto document = Document::parse(one.text, "drawn.yaml");
       Map cluster = document->root().as_map().require("cluster").as_map();
-      one.asked.on = cluster.require("nodes").as_string() + "x" + cluster.require("use").as_string();
+      one.asked.on =
+          cluster.require("nodes").as_string() + "x" + cluster.require("use").as_string();
       ImportedConfig again;
-      BOOST_REQUIRE_NO_THROW(again = import_config({scratch.write("again.txt", made.text)},
-                                                   {.asked = one.asked, .format = format, .allow = false}));
+      BOOST_REQUIRE_NO_THROW(
+          again = import_config({scratch.write("again.txt", made.text)},
+                                {.asked = one.asked, .format = format, .allow = false}));
       const bool alike = predicted(again.scenario) == predicted(one.text);
       same += alike ? 1 : 0;
       BOOST_TEST((alike || !made.notes.empty() || !made.unsaid.empty()));

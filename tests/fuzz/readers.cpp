@@ -73,8 +73,9 @@ std::filesystem::path file_of(const std::string& text) {
 /// A configuration of the format that the text's first line names, and the scenario that it is.
 void read_config(const std::string& text) {
   const std::size_t end = std::min(text.find('\n'), text.size());
-  const ImportOptionsOfConfig options{
-      .asked = {"1xdgx_h100", "gpt2", "1024", "1", "", ""}, .format = text.substr(0, end), .allow = true};
+  const ImportOptionsOfConfig options{.asked = {"1xdgx_h100", "gpt2", "1024", "1", "", ""},
+                                      .format = text.substr(0, end),
+                                      .allow = true};
   const auto& known = format_names();
   if (std::ranges::find(known, options.format) == known.end()) return;
   const ImportedConfig made = import_config({input(text.substr(end))}, options);
@@ -111,7 +112,7 @@ void read_store(const std::string& text) {
   SQLite::Statement points(raw, "UPDATE points SET labels = ?");
   points.bind(1, lines[1]);
   points.exec();
-  SQLite::Statement results(raw, "INSERT OR REPLACE INTO results VALUES ('k', ?, ?)");
+  SQLite::Statement results(raw, "INSERT OR REPLACE INTO results VALUES ('k', ?, ?, 0)");
   results.bind(1, lines[2]);
   results.bind(2, lines[3]);
   results.exec();

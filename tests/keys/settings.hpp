@@ -126,6 +126,11 @@ inline std::vector<std::vector<std::string>> more_options() {
            ", batch_per_gpu: 1}",
        "train={tokens: 1Mi, global_batch: {tokens: 8Ki}}"},
       {built_in + "}", "train={global_batch: {sequences: 64}}"},
+      {built_in + "}", "optimizer={adamw: {}}",
+       "train={like: {data_parallel: 20M, unique_tokens: 20M, shards: iid}}"},
+      {"model={use: resnet50, batch_per_gpu: 4}", "optimizer={sgd_momentum: {}}",
+       "train={to: {accuracy: 0.78, runs: [{batch: 8, samples: 100M}, "
+       "{batch: 64, samples: 110M}]}}"},
       {"model={use: resnet50, batch_per_gpu: 4, classes: 10, image: 64, channels_last: true}"},
       {"strategy={ddp: {bucket_cap_mb: 1, first_bucket_mb: 1, gradient_as_bucket_view: true, "
        "static_graph: true, compression: fp16, gradient_accumulation: 2, algorithm: ring}}"},

@@ -139,7 +139,8 @@ BOOST_DATA_TEST_CASE(a_host_that_is_left_out_changes_no_step,
   Schedule schedule = schedule_of(options, toy, star_cluster(kRanks), 6);
   const double whole = play(schedule, star_cluster(kRanks)).end.value();
   leave_out_hosts_ahead(schedule);
-  BOOST_TEST((schedule.programs[0].lanes[1].kind == LaneKind::host) == (overhead > (limit ? 1 : 2)));
+  BOOST_TEST((schedule.programs[0].lanes[1].kind == LaneKind::host) ==
+             (overhead > (limit ? 1 : 2)));
   BOOST_TEST(play(schedule, star_cluster(kRanks)).end.value() == whole,
              boost::test_tools::tolerance(2e-2));
 }
