@@ -84,7 +84,7 @@ std::vector<std::string> topics_of(const CLI::App& app) {
 
 std::string help_on(const CLI::App& app, const std::string& topic) {
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
-    if (command->get_name() == topic) return command->help("rehearse " + topic);
+    if (command->get_name() == topic) return command->help("rehearse");
   for (const Topic& one : kTopics)
     if (one.name == topic) return one.text;
   std::string text = glossary_line(topic);

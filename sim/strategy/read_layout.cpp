@@ -284,7 +284,7 @@ const std::vector<std::string>& layout_keys() {
       "tensor_parallel", "sequence_parallel", "tp_comm_overlap",  "pipeline_parallel",
       "pipeline",        "context_parallel",  "expert_parallel",  "expert_tensor_parallel",
       "experts",         "micro_batches",     "micro_batch_size", "order",
-      kTensorAsync,      kAsyncTensor};
+      "gather_logits",   kTensorAsync,        kAsyncTensor};
   return keys;
 }
 
@@ -328,6 +328,9 @@ void read_tensor(Map& map, const Reading& reading, Layout& layout) {
   layout.sequence_parallel = layout.mesh.tensor > 1
                                  ? reading.framework.bool_or(map, "strategy.", key)
                                  : read_flag(map, key, false, reading.has_mesh());
+  layout.gather_logits = layout.mesh.tensor > 1
+                             ? reading.framework.bool_or(map, "strategy.", "gather_logits")
+                             : read_flag(map, "gather_logits", false, reading.has_mesh());
   // TransformerEngine's and PyTorch's way to send split tokens piece by piece beside products.
   layout.tp_comm_overlap = read_flag(map, "tp_comm_overlap", false, reading.has_mesh());
   const bool by_pieces = read_flag(map, kAsyncTensor, false, false);

@@ -94,6 +94,9 @@ Zero1 read_deepspeed(Map& map, std::int64_t stage, Framework& framework) {
   deepspeed.overlap_comm = map.bool_or("overlap_comm", false);
   if (!map.has("overlap_comm")) framework.note(section + "overlap_comm");
   deepspeed.contiguous_gradients = framework.bool_or(map, section, "contiguous_gradients");
+  const std::string as_stored = "as_stored";
+  deepspeed.communicates_fp32 =
+      map.choice_or("communication_data_type", as_stored, {as_stored, "fp32"}) == "fp32";
   if (stage == 1 && !deepspeed.contiguous_gradients)
     map.at_key("contiguous_gradients")
         .fail("stage 1 is known with contiguous gradients alone", "remove it, or stage: 2");

@@ -135,6 +135,8 @@ struct Zero1 {
     bool overlap_comm = false;
     /// Gradients are copied into a bucket that is there; else each bucket is made of them.
     bool contiguous_gradients = true;
+    /// communication_data_type: fp32: what is reduced is a copy of that type; else the gradients'.
+    bool communicates_fp32 = false;
   };
   std::optional<Deepspeed> deepspeed{};
 };
@@ -151,6 +153,7 @@ struct Layout {
   bool tp_comm_overlap = false;
   bool tensor_async = true;        ///< ModelParallel::tensor_async
   bool sequence_parallel = false;  ///< norms and sums on each tensor rank's own tokens
+  bool gather_logits = false;      ///< each tensor rank has all logits, and the whole loss
   ContextMethod context_method = ContextMethod::ring;
   ExpertDispatch dispatch = ExpertDispatch::all_to_all;  ///< of Mesh::expert ranks
   bool expert_overlap = false;  ///< shared experts compute beside dispatch and combine

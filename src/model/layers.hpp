@@ -176,6 +176,8 @@ class Layers {
   void scatter();
   /// Gathers all channels where each rank has a part of them, and keeps `channels` of them.
   void gather_heads(std::int64_t channels);
+  /// Gathers the logits where the loss is of whole ones (ModelParallel::gather_logits).
+  void gather_logits();
 
  private:
   static void composes_rms_norm(Operator& norm, double elements);

@@ -48,6 +48,10 @@ struct ModelParallel {
   /// Backward's exchanges of tensor ranks run beside the products of weights' gradients. False:
   /// backward waits for them (Megatron-LM's --no-async-tensor-model-parallel-allreduce).
   bool tensor_async = true;
+  /// Heads gather their logits over tensor ranks, and each computes the whole loss (transformers'
+  /// colwise_gather_output, DTensor's Replicate). False: the loss is of parts (Megatron-LM's
+  /// parallel_output, PyTorch's loss_parallel).
+  bool gather_logits = false;
   int context = 1;
   ContextMethod context_method = ContextMethod::ring;
   int expert = 1;
@@ -81,6 +85,7 @@ struct ModelParallel {
   }
   bool splits_tokens() const { return sequence_parallel && tensor > 1; }
   bool overlaps_tensor() const { return tensor_overlap && splits_tokens(); }
+  bool gathers_logits() const { return gather_logits && tensor > 1; }
 };
 
 /// Rows of the embeddings of all tensor ranks together.

@@ -118,10 +118,25 @@ void Layers::gather_heads(std::int64_t channels) {
   record({.kind = LayerKind::select}, whole);
 }
 
+// funcol's all_gather_tensor over the last dimension: what came of the ranks is put side by side by
+// cat. Backward keeps this rank's part of the gradient, and nothing is sent.
+void Layers::gather_logits() {
+  if (!parallel_.gathers_logits()) return;
+  const Activation part = current_;
+  current_.channels *= parallel_.tensor;
+  exchange({.kind = ExchangeKind::all_gather,
+            .elements = current_.elements(),
+            .pass = Direction::forward,
+            .issued = here(),
+            .awaited = here()});
+  move(OperatorKind::elementwise, 2 * current_.elements(), 2 * part.elements());
+  record({.kind = LayerKind::scatter}, part);
+}
+
 // vocab_parallel_cross_entropy: the largest logit of each token, then its target's and the sum of
 // exponentials, in fp32.
 void Layers::begin_losses() {
-  if (parallel_.tensor == 1) return;
+  if (parallel_.tensor == 1 || parallel_.gather_logits) return;
   exchange({.elements = current_.positions(), .wide = true, .issued = here(), .awaited = here()});
 }
 

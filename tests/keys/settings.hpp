@@ -160,11 +160,13 @@ inline std::vector<std::vector<std::string>> more_options() {
       {"strategy={ddp: {}}", "framework=megatron", "run.data_loading={sample: 1ms}",
        built_in + "}"},
       {"strategy={zero: {stage: 1, overlap_comm: true}}", "framework=deepspeed", built_in + "}"},
-      {"strategy={zero: {stage: 2, contiguous_gradients: false}}", built_in + "}"},
+      {"strategy={zero: {stage: 2, contiguous_gradients: false, communication_data_type: fp32}}",
+       built_in + "}"},
       {"strategy={zero: {stage: 3}}", "framework=deepspeed", built_in + "}"},
       {"strategy={fsdp2: {}, tensor_parallel: 2, enable_async_tensor_parallel: false}",
        "framework=torchtitan", built_in + "}"},
-      {"strategy={ddp: {}, tensor_parallel: 2, async_tensor_model_parallel_allreduce: false}",
+      {"strategy={ddp: {}, tensor_parallel: 2, async_tensor_model_parallel_allreduce: false, "
+       "gather_logits: false}",
        built_in + "}"},
       {"strategy={ddp: {}, pipeline_parallel: 2, context_parallel: {degree: 1}, pipeline: {split: "
        "[6, 6]}}",

@@ -88,6 +88,30 @@ BOOST_DATA_TEST_CASE(flops_of_all_ranks_are_the_models,
   }
 }
 
+// DTensor's Replicate() behind the head: one all_gather of all logits in forward, none in backward,
+// and the loss of a rank that has no others. Of parts: three sums of a number a token.
+BOOST_DATA_TEST_CASE(gathered_logits_are_sent_once, data::make({2, 4, 8}), ranks) {
+  const ModelParallel parts{.tensor = ranks}, whole{.tensor = ranks, .gather_logits = true};
+  const auto sent = [](const Model& model, ExchangeKind kind) {
+    double sum = 0;
+    for (const Exchange& exchange : model.units.back().exchanges)
+      if (exchange.pass == Direction::forward && exchange.kind == kind) sum += exchange.elements;
+    return sum;
+  };
+  const Model of_parts = share(gpt(), parts), of_all = share(gpt(), whole);
+  const double tokens = static_cast<double>(of_all.tokens_per_sample);
+  BOOST_TEST(sent(of_parts, ExchangeKind::all_gather) == 0);
+  BOOST_TEST(sent(of_parts, ExchangeKind::all_reduce) - sent(of_all, ExchangeKind::all_reduce) ==
+             3 * tokens);
+  BOOST_TEST(sent(of_all, ExchangeKind::all_gather) == 2048 * tokens);
+  check_close(of_all.flops_per_sample(), of_parts.flops_per_sample());
+  // The peak is the loss's: the logits, their log-softmax and gradients of both.
+  const TapeOptions options{.precision = Precision::bf16_pure};
+  const double more = 2048 * tokens * (1 - 1.0 / ranks);
+  BOOST_TEST(live_peak(memory_tape(of_all, options)) - live_peak(memory_tape(of_parts, options)) >=
+             3 * 2 * more);
+}
+
 // Korthikanti et al. 2022, equations 1 to 4, in 16 bits: s b h (10 + 24/t + 5 a s / (h t)) a block,
 // with sequence parallelism all of it over t. PyTorch's math path keeps scaled queries and keys,
 // too (4 s h / t), and a norm two fp32 numbers per token.

@@ -170,9 +170,6 @@ class Scenario:
         if r.random() < 0.3:
             self.model["activation_checkpointing"] = "per_unit"
         self.draw_adapters(r, attention_only=experts)
-        if degrees["tensor_parallel"] > 1 and stages > 1:
-            # What stages pass on beside quantized weights, tensor ranks do not agree on yet.
-            self.model.pop("quantization", None)
         self.timed = False
 
     def draw_adapters(self, r, attention_only=False):

@@ -1,5 +1,6 @@
 // DeepSpeed's ZeRO-1 and ZeRO-2: steps by closed forms, bytes and peaks by hand. r: the all_reduce
 // of a bucket; g: the all_gather of all parameters; f, b, o as everywhere.
+#include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 
 #include "memory/memory.hpp"
@@ -8,6 +9,8 @@
 namespace rehearse {
 BOOST_AUTO_TEST_SUITE(deepspeed_buckets)
 namespace {
+
+namespace data = boost::unit_test::data;
 
 constexpr int kRanks = 4;
 constexpr std::size_t kUnits = 4;
@@ -78,6 +81,23 @@ double peak(const Zero1& options) {
   schedule.iterations = 2;
   validate(schedule);
   return forecast_memory(schedule.programs.front(), {.caching = false}).allocated_peak.value();
+}
+
+// communication_data_type: fp32 sums copies of twice the bytes, which are there beside the bucket.
+BOOST_DATA_TEST_CASE(in_fp32_a_bucket_is_reduced_as_a_copy, data::make({1, 2}), stage) {
+  const auto reduced = [&](bool fp32) {
+    Zero1 options = zero(stage, kElements, false);
+    options.deepspeed->communicates_fp32 = fp32;
+    const Toy toy = units();
+    const Cluster cluster = star_cluster(kRanks);
+    Job job = job_of(toy, cluster);
+    job.precision = job.optimizer.of = Precision::bf16_master;
+    return sizes_of(build_schedule(options, job).programs.front(), CollectiveKind::all_reduce);
+  };
+  BOOST_TEST(reduced(false) == std::vector<double>(kUnits, 2 * kElements),
+             boost::test_tools::per_element());
+  BOOST_TEST(reduced(true) == std::vector<double>(kUnits, 4 * kElements),
+             boost::test_tools::per_element());
 }
 
 constexpr double kUnit = 2 * kElements;  // bytes of its parameters

@@ -138,12 +138,13 @@ void DeepspeedBuckets::flush() {
 }
 
 /// Divided, put together, summed, and of a rank's part copied back and into what stays of it.
-/// Beside ranks that share a sequence the sum is of fp32 (allreduce_bucket).
+/// Beside ranks that share a sequence the sum is of fp32 (seq_parallel_communication_data_type),
+/// else where it is asked for (communication_data_type; both allreduce_bucket).
 void DeepspeedBuckets::reduce(Kind& kind, const std::string& name) {
   const Bytes size = kind.filled * element_;
   const Bytes part = size / static_cast<double>(kind.ranks);
   const bool cut = !options_.contiguous_gradients || is_cut(kind);
-  const bool widens = plan_.contexts > 1 && element_ < Bytes(4);
+  const bool widens = (plan_.contexts > 1 || options_.communicates_fp32) && element_ < Bytes(4);
   const Bytes wire = widens ? kind.filled * Bytes(4) : size;
   kind.filled = 0;
   if (kind.ranks > 1) {

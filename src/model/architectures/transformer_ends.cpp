@@ -92,6 +92,7 @@ std::vector<Activation> append_predictions(TransformerBuild& b) {
 namespace {
 
 void append_loss(TransformerBuild& b) {
+  b.layers.gather_logits();
   if (b.t.logits_scale) b.layers.scale_logits(b.t.divided_logits);
   if (b.t.logits_softcap != 0) b.layers.softcap();
   b.layers.cross_entropy(b.shape.loss);

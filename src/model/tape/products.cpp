@@ -265,8 +265,10 @@ Tensor wide_product(Recorder& recorder, const Tensor& input, const LinearOptions
 Tensor linear(Recorder& recorder, const Tensor& input, const LinearOptions& options) {
   const ParameterTrait trait = recorder.trait(options.weight.unit, options.weight.index);
   if (trait.quantized()) {
-    const Tensor x = trait.storage == StoredAs::int8 ? input : to(recorder, input, Type::float16);
-    return to(recorder, quantized_product(recorder, x, options, trait), input.type);
+    const Tensor all = options.gathered > 0 ? exchanged(recorder, input, options.gathered) : input;
+    const Tensor x = trait.storage == StoredAs::int8 ? all : to(recorder, all, Type::float16);
+    const Tensor output = to(recorder, quantized_product(recorder, x, options, trait), input.type);
+    return options.scattered > 0 ? exchanged(recorder, output, options.scattered) : output;
   }
   const bool module = recorder.on_cpu() && !options.function;
   const bool fused =
