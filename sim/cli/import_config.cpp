@@ -83,6 +83,7 @@ std::filesystem::path scenario_of(const std::filesystem::path& file, const Typed
                    .batch = app.count("--batch") > 0 ? question.batch : "",
                    .precision = app.count("--precision") > 0 ? question.precision : "",
                    .accumulation = ""};
+  options.read_back = false;  // it is read with --set
   const ImportedConfig imported = import_config({file}, options);
   tell(fmt::format("{}\n{}", imported.title, lists_of(imported.told)));
   const std::filesystem::path name = file.string() + " (as a scenario)";

@@ -123,6 +123,12 @@ inline constexpr double kHostLaunchError = 0.9, kStatedLaunchError = 0.35;
 
 /// Shares of the datasheet's peaks that a scenario states itself (run.efficiency), for every GPU;
 /// what is empty is the GPU's own (Gpu::kernels). kernel_shares.hpp puts them together.
+/// Modules of a block that a CUDA graph holds, in Megatron-LM's words (core/transformer/enums.py,
+/// CudaGraphScope): attention or a state space with the norm before it, a dense feed-forward layer,
+/// a whole layer of experts; or of experts the norm and the router, and what a dispatcher does
+/// before it sends tokens.
+enum class GraphScope : std::uint8_t { attn, mlp, moe, moe_router, moe_preprocess, mamba };
+
 struct AnalyticEfficiency {
   std::optional<double> matrix = std::nullopt;     ///< in any format
   std::optional<double> depthwise = std::nullopt;  ///< convolution, of the fp32 peak
@@ -133,6 +139,8 @@ struct AnalyticEfficiency {
   /// kHostOperator. 0: CUDA graphs.
   std::optional<Seconds> host_launch = std::nullopt;
   double host_times = 1;  ///< that, so many times
+  /// What graphs replay: each is one call, and nobody launches its kernels.
+  std::vector<GraphScope> graphs = {};
 
   Seconds host_operator() const { return host_times * host_launch.value_or(kHostOperator); }
   /// Host time of a compiled kernel, on a host that is as slow.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "cost/peak.hpp"
@@ -58,19 +59,6 @@ bool is_of_experts(const Exchange& one) {
   return one.axis != ExchangeAxis::tensor && one.axis != ExchangeAxis::context;
 }
 
-void add_expert_launches(Launches& sum, const Unit& unit, Precision precision, bool backward) {
-  if (says_its_launches(unit)) return;
-  const ExpertLaunches& launches = backward ? kExpertsBackward : kExpertsForward;
-  const bool exchanged = std::ranges::any_of(unit.exchanges, is_of_experts);
-  for (const Operator& op : unit.operators) {
-    if (op.kind != OperatorKind::matmul || op.product.weights <= 1) continue;
-    sum.experts += launches.grouped + (exchanged ? launches.exchanged : 0);
-    if (op.product.together) continue;
-    sum.experts += (launches.each + narrow_objects(op, precision)) * op.product.weights;
-    sum.bare += (launches.products + quantize_kernels(op, precision)) * op.product.weights;
-  }
-}
-
 /// The operator in front of which a forward pass tells the host how many tokens its experts get:
 /// it launches no more before. Nothing: it need not know.
 std::optional<std::size_t> counts_known(const Unit& unit) {
@@ -111,13 +99,102 @@ void add_captured_launches(Launches& sum, const Unit& unit, std::size_t place,
   sum.bare += kernel.calls * roofline.captured_conversions(kernel);
 }
 
+using enum GraphScope;
+
+bool is_mixer(const Layer& layer) {
+  using enum LayerKind;
+  return layer.kind == attention || layer.kind == state_space || layer.kind == delta_net ||
+         layer.kind == short_convolution;
+}
+
+bool is_experts(const Layer& layer) { return layer.kind == LayerKind::experts; }
+
+bool is_activation(const Layer& layer) {
+  using enum LayerKind;
+  return layer.kind == swiglu || layer.kind == gelu || layer.kind == gelu_new ||
+         layer.kind == rectify || layer.kind == silu_out;
+}
+
+/// What a block's graphs hold, by operator. Its mixer ends with its sum; a layer of experts begins
+/// with its norm, and its router ends where the experts' first product stands.
+std::vector<std::optional<GraphScope>> modules_of(const Unit& unit) {
+  std::vector<std::optional<GraphScope>> modules(unit.operators.size());
+  const auto mixer = std::ranges::find_if(unit.layers, is_mixer);
+  const bool experts = std::ranges::any_of(unit.layers, is_experts);
+  const bool mixes = mixer != unit.layers.end();
+  if (!mixes && !experts && std::ranges::none_of(unit.layers, is_activation)) return modules;
+  const GraphScope rest = experts ? moe_router : mlp;
+  GraphScope now = !mixes ? rest : mixer->kind == LayerKind::state_space ? mamba : attn;
+  bool passed = false;  // the mixer
+  for (const Layer& layer : unit.layers) {
+    if (now == moe_router && layer.kind == LayerKind::linear) now = moe;
+    for (std::uint32_t op = layer.first_operator; op < layer.end_operator; ++op) {
+      if (is_experts(layer) && unit.operators[op].product.weights > 1) now = moe;
+      modules[op] = now;
+    }
+    if (is_experts(layer)) now = moe;
+    passed |= is_mixer(layer);
+    if (passed && (now == attn || now == mamba) && layer.kind == LayerKind::add) now = rest;
+  }
+  return modules;
+}
+
+/// The graphs of a unit that are there, each of which is one call: a dispatcher's work goes with
+/// the router before it.
+class Graphs {
+ public:
+  Graphs(const Unit& unit, const std::vector<GraphScope>& scopes) : scopes_(scopes) {
+    if (!scopes.empty()) modules_ = modules_of(unit);
+  }
+
+  bool holds(GraphScope module) const {
+    const auto has = [&](GraphScope one) {
+      return std::ranges::find(scopes_, one) != scopes_.end();
+    };
+    return has(module) || (has(moe) && (module == moe_router || module == moe_preprocess));
+  }
+  bool holds_operator(std::size_t place) const {
+    return !modules_.empty() && modules_[place] && holds(*modules_[place]);
+  }
+  /// Graphs of operators from `first` on.
+  double calls(std::size_t first) const {
+    double count = 0;
+    for (std::size_t i = first; i < modules_.size(); ++i)
+      if (holds_operator(i) && (i == first || modules_[i - 1] != modules_[i])) ++count;
+    return count;
+  }
+
+ private:
+  const std::vector<GraphScope>& scopes_;
+  std::vector<std::optional<GraphScope>> modules_;
+};
+
+/// Of the two products' sorting, counts and permutations the first one's stand before tokens are
+/// sent, which a graph of the dispatcher's work holds.
+void add_expert_launches(Launches& sum, const Unit& unit, Precision precision, bool backward,
+                         const Graphs& graphs) {
+  if (says_its_launches(unit)) return;
+  const ExpertLaunches& launches = backward ? kExpertsBackward : kExpertsForward;
+  const bool exchanged = std::ranges::any_of(unit.exchanges, is_of_experts);
+  bool held = graphs.holds(moe_preprocess);
+  for (const Operator& op : unit.operators) {
+    if (op.kind != OperatorKind::matmul || op.product.weights <= 1) continue;
+    if (!std::exchange(held, false))
+      sum.experts += launches.grouped + (exchanged ? launches.exchanged : 0);
+    if (op.product.together) continue;
+    sum.experts += (launches.each + narrow_objects(op, precision)) * op.product.weights;
+    sum.bare += (launches.products + quantize_kernels(op, precision)) * op.product.weights;
+  }
+}
+
 /// From operator `first` on.
 Launches launched(const Unit& unit, Direction direction, const Roofline& roofline,
-                  Precision precision, std::size_t first) {
+                  Precision precision, std::size_t first, const Graphs& graphs) {
   const bool backward = direction == Direction::backward;
-  Launches sum;
-  add_expert_launches(sum, unit, precision, backward);
+  Launches sum{.operators = graphs.calls(first)};
+  if (!graphs.holds(moe)) add_expert_launches(sum, unit, precision, backward, graphs);
   for (std::size_t i = first; i < unit.operators.size(); ++i) {
+    if (graphs.holds_operator(i)) continue;
     const Operator& op = unit.operators[i];
     if (op.kernel) {
       if (op.kernel->backward == backward) add_captured_launches(sum, unit, i, roofline);
@@ -147,8 +224,9 @@ void add_launches(StepCosts& costs, const Model& model, const Roofline& roofline
     if (unit.forward) continue;  // given: so is what its launches take
     const bool compiled = model.is_compiled(i) && model.compile != Compile::library;
     const Seconds each = compiled ? efficiency.host_kernel() : efficiency.host_operator();
+    const Graphs graphs(unit, efficiency.graphs);
     const auto of = [&](Direction direction, std::size_t first = 0) {
-      const Launches all = launched(unit, direction, roofline, precision, first);
+      const Launches all = launched(unit, direction, roofline, precision, first, graphs);
       return all.operators * each + all.bare * efficiency.host_kernel() +
              all.experts * efficiency.host_operator();
     };

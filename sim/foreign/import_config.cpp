@@ -76,7 +76,7 @@ ImportedConfig import_config(const std::vector<std::filesystem::path>& files,
   check_complete(made.told, options.asked, files.size() == 1, name);
   tell_defaults(made.told, options.asked);
   made.scenario = assemble(made.told.facts, framework, options.asked, name);
-  read_back(made.scenario, name);
+  if (options.read_back) read_back(made.scenario, name);
   return made;
 }
 

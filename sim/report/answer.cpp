@@ -147,6 +147,9 @@ std::string answer(const Report& report) {
   add(accuracy_sentence(report));
   if (report.loss) add(report.loss->line);
   add(bound_sentence(report));
+  if (report.routing_taken)
+    add("Every rank's experts are taken to get equal tokens; a router's own choice takes longer "
+        "(strategy.experts.imbalance).");
   if (rests_on_datasheet(report.compute)) add("These times rest on a datasheet alone.");
   return text;
 }

@@ -290,6 +290,8 @@ struct Report {
   std::optional<StalenessReport> staleness;
   std::optional<StrategyForecast> accuracy;  ///< where the scenario says how the model learns
   std::string accuracy_from;  ///< whose curves say it: "small_cnn on mnist"; empty: no accuracy
+  /// How tokens fall on the ranks of a layer's experts, where nobody says it: "even".
+  std::optional<std::string> routing_taken{};
   std::optional<LossCost> loss{};  ///< what the training's length comes to, where that is known
   std::optional<CostReport> cost;
   std::optional<EnergyReport> energy;    ///< where the scenario asks for it

@@ -265,6 +265,8 @@ Report summarize(const RunFacts& facts) {
   add_steady_state(basis, report);
   report.accuracy = accuracy_of(basis, report);
   if (const auto& known = facts.scenario.convergence) report.accuracy_from = known->curves.subject;
+  const std::optional<Layout>& layout = facts.scenario.strategy.layout;
+  if (layout && layout->takes_even_routing()) report.routing_taken = "even";
   if (const auto& loss = facts.scenario.train.loss) report.loss = *loss;
   const std::vector<std::string> cost_lines = add_costs(basis, report);
   report.intervals = intervals_of(report, facts, sampling_of(basis));

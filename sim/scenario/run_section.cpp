@@ -82,6 +82,13 @@ std::vector<Straggler> read_stragglers(Map& run, std::size_t ranks) {
   return stragglers;
 }
 
+constexpr Choices<GraphScope> kGraphScopes = {{"attn", GraphScope::attn},
+                                              {"mlp", GraphScope::mlp},
+                                              {"moe", GraphScope::moe},
+                                              {"moe_router", GraphScope::moe_router},
+                                              {"moe_preprocess", GraphScope::moe_preprocess},
+                                              {"mamba", GraphScope::mamba}};
+
 /// Models whose times are given do not use it, and the costs state it: it has no defaults here.
 Fields<AnalyticEfficiency> efficiency_fields() {
   using E = AnalyticEfficiency;
@@ -94,7 +101,9 @@ Fields<AnalyticEfficiency> efficiency_fields() {
       field("kernel_launch", &E::kernel_launch, "Time to launch one kernel.").otherwise(kGpus),
       field("host_launch", &E::host_launch,
             "Host time of an eager operator (a compiled kernel takes 8/30); 0 with CUDA graphs.")
-          .otherwise("(the host's, else 30 us)")};
+          .otherwise("(the host's, else 30 us)"),
+      silent("cuda_graph_scope", &E::graphs, form::list(form::choice(kGraphScopes)),
+             "What of each block CUDA graphs hold, as Megatron-LM's --cuda-graph-scope has it.")};
 }
 
 /// Rejects what would not fit into memory. A key that is missing has a default far below the limit.

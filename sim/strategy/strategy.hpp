@@ -182,6 +182,11 @@ struct Layout {
   /// A step is so many rounds of the schedule, between which the pipeline drains; each has its part
   /// of the micro-batches.
   int gradient_accumulation = 1;
+
+  /// Whether experts' tokens are even because nobody says how they fall.
+  bool takes_even_routing() const {
+    return mesh.expert > 1 && !imbalance && !histogram && !fake_balanced_gate;
+  }
 };
 
 /// A parameter server with bounded staleness s: a worker's iteration k starts after every worker's
