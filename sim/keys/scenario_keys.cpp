@@ -77,6 +77,8 @@ std::vector<KeySection> scenario_keys() {
         {"loss.of", "cross_entropy | cross_entropy_fp32 | huggingface | lightning_fabric | fused_logits | vocab_parallel | compiled | accelerate_fused | huggingface_4_46 | huggingface_fused | huggingface_4_46_fused | lightning_loop",
          "cross_entropy",
          "Each chunk's loss."},
+        {"loss.keeps", "logits | none", "logits",
+         "Of chunks: all logits until backward, or none, where each goes back at once."},
         {"float8", "tensorwise | rowwise", "-",
          "Linear layers of blocks multiply in FP8, with a scale per tensor or per row.", "torchao"},
         {"compile", "true | false | blocks | modules", "false; of megatron true",

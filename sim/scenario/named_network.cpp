@@ -141,7 +141,8 @@ Loss loss_of(const std::string& name) {
   return static_cast<Loss>(found - loss_names().begin());
 }
 
-/// `loss: NAME | fused | {chunked: 8, of: cross_entropy_fp32}`. What was measured is a plain one.
+/// `loss: NAME | fused | {chunked: 8, of: cross_entropy_fp32, keeps: none}`. What was measured is a
+/// plain one.
 void read_loss(Map& map, Framework& framework, ModelShape& shape) {
   constexpr std::int64_t kMostChunks = 1'000'000;
   std::vector<std::string> names = loss_names();
@@ -157,6 +158,7 @@ void read_loss(Map& map, Framework& framework, ModelShape& shape) {
   Map parts = map.require("loss").as_map();
   shape.loss_parts.chunks = parts.require("chunked").as_integer(1, kMostChunks);
   shape.loss = loss_of(parts.choice_or("of", "cross_entropy", loss_names()));
+  shape.loss_parts.at_once = parts.choice_or("keeps", "logits", {"logits", "none"}) == "none";
   parts.finish();
 }
 

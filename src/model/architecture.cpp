@@ -194,7 +194,8 @@ std::string variant_of(const ModelShape& shape) {
   if (shape.loss != Loss::cross_entropy) options.push_back("loss " + to_string(shape.loss));
   if (shape.loss_parts.fused) options.emplace_back("fused loss");
   if (shape.loss_parts.chunks > 0)
-    options.push_back(fmt::format("loss in {} chunks", shape.loss_parts.chunks));
+    options.push_back(fmt::format("loss in {} chunks{}", shape.loss_parts.chunks,
+                                  shape.loss_parts.at_once ? ", of which none is kept" : ""));
   return fmt::format("{}", fmt::join(options, ", "));
 }
 

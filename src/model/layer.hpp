@@ -176,6 +176,9 @@ bool is_shifted(Loss loss);
 struct LossParts {
   std::int64_t chunks = 0;  ///< as many products and losses; 0: one
   bool fused = false;       ///< each chunk's gradients are made in forward, and no logits kept
+  /// Each chunk's backward follows its forward, by PyTorch's own operators: no chunk is kept
+  /// (torchtitan's ChunkedLossWrapper, TRL's chunked_nll).
+  bool at_once = false;
 
   bool any() const { return chunks > 0 || fused; }
 };

@@ -65,9 +65,10 @@ inline std::vector<std::vector<std::string>> more_options() {
        "loss: fused, compile: true, lora: {rank: 8, alpha: 16, targets: [q, v], dtype: bf16, "
        "dropout: 0, modules_to_save: [embeddings]}, quantization: nf4, precision: "
        "bf16_pure, fused_qkv: true, parallel: none}"},
-      {built_in + "loss: {chunked: 8, of: cross_entropy}, lora: {targets: all_linear}, "
-                  "quantization: {weights: nf4, "
-                  "others: model, lm_head: false, keeps_inputs: false}}"},
+      {built_in +
+       "loss: {chunked: 8, of: cross_entropy, keeps: logits}, lora: {targets: all_linear}, "
+       "quantization: {weights: nf4, "
+       "others: model, lm_head: false, keeps_inputs: false}}"},
       {built_in + "frozen: [embeddings]}"},
       {built_in + "measured: {tokens_per_s: 9000, gpus: 2, batch_per_gpu: 4, "
                   "gradient_accumulation: 2}}",

@@ -247,6 +247,23 @@ BOOST_AUTO_TEST_CASE(fabrics_copy_of_the_logits_is_held_during_backward) {
   BOOST_TEST(more(8) < 4 + 6.0 / 8);
 }
 
+/// A chunk that goes back at once holds its logits, their log-softmax and two gradients, 2 bytes
+/// each here; in fp32 the logits are gone, and the others have 4 bytes. Backward keeps none.
+BOOST_AUTO_TEST_CASE(chunks_that_go_back_at_once_are_there_one_at_a_time) {
+  const auto tape_of = [](Loss loss, std::int64_t chunks) {
+    const Model model = build_architecture(
+        "small_llama",
+        {.sequence = 512, .loss = loss, .loss_parts = {.chunks = chunks, .at_once = true}});
+    return memory_tape(model, {.precision = Precision::bf16_pure, .batch = 2});
+  };
+  constexpr double kLogits = 2 * 512 * 32000;
+  const auto less = [&](Loss loss) {
+    return (live_peak(tape_of(loss, 2)) - live_peak(tape_of(loss, 4))) / kLogits;
+  };
+  BOOST_TEST(less(Loss::cross_entropy) == 4 * 2 * 0.25);
+  BOOST_TEST(less(Loss::cross_entropy_fp32) == 3 * 4 * 0.25);
+}
+
 }  // namespace
 BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -40,6 +40,7 @@ class Player {
   /// Outputs of linear layers for some positions of the batch, or all.
   Value linears(const Layer& layer, const Tensor& x);
   Tensor parted_loss(const Layer& layer);
+  Tensor loss_at_once(const Layer& layer, const Layer& product, const Tensor& x);
   Tensor fused_loss(const Layer& product, const Tensor& x);
   AdapterOptions adapter_options(const Layer& layer, const Adapter& adapter,
                                  std::int64_t positions) const;

@@ -93,6 +93,7 @@ Tensor Player::parted_loss(const Layer& layer) {
   const Layer& product = *std::exchange(parted_, nullptr);
   const Tensor x = std::move(values_.at(layer.input).front());
   if (product.loss_parts.fused) return fused_loss(product, x);
+  if (product.loss_parts.at_once) return loss_at_once(layer, product, x);
   Tensors logits;
   {
     for (const Tensor& piece : pieces_of(product, x)) {
@@ -111,6 +112,64 @@ Tensor Player::parted_loss(const Layer& layer) {
     sum = sum.defined ? add(recorder_, sum, one) : one;
   }
   return sum;
+}
+
+namespace {
+
+/// Tensors of the logits' size that a loss has beside them at once, forward or backward: of a plain
+/// one log-softmax, the gradient that nll fills, and the logits' own.
+std::int64_t tensors_beside(Loss loss) {
+  if (is_librarys(loss)) return 0;
+  return loss == Loss::compiled ? 1 : 3;
+}
+
+/// Whether those are of fp32: the logits are gone by then.
+bool is_wide(Loss loss) {
+  return loss != Loss::cross_entropy && loss != Loss::compiled && loss != Loss::fused_logits;
+}
+
+}  // namespace
+
+// A leaf in the place of the hidden states: each chunk's gradient is written into that leaf's, each
+// chunk's of the weight is added to the first one's, and then the hidden states go back.
+Tensor Player::loss_at_once(const Layer& layer, const Layer& product, const Tensor& x) {
+  Recorder& r = recorder_;
+  const std::int64_t classes = product.channels.front();
+  const Parameter which{product.tied ? 0 : product.unit,
+                        product.tied ? 0 : product.parameter,
+                        {classes, product.in.channels}};
+  const Tensor weight = product_parameter(r, which);
+  const Tensor input = lower(r, x);
+  const Tensor to_input = r.take(input.sizes, input.type);
+  const bool trained = weight.needs_gradient();
+  const Tensor to_weight = trained ? r.take(weight.sizes, weight.type) : undefined();
+  const std::int64_t chunks = product.loss_parts.chunks;
+  const std::int64_t tokens = r.batch() * product.in.positions();
+  const std::int64_t rows = (tokens + chunks - 1) / chunks;
+  const bool wide = is_wide(layer.loss);
+  Tensor loss = r.take(Sizes(), Type::float32);
+  for (std::int64_t done = 0; done < tokens; done += rows) {
+    const Sizes sizes = {std::min(rows, tokens - done), classes};
+    Tensor logits = r.workspace(sizes, input.type);
+    r.record("mm", {&input, &weight}, {&logits});
+    if (wide) logits = undefined();
+    {
+      Tensors beside;
+      for (std::int64_t i = 0; i < tensors_beside(layer.loss); ++i)
+        beside.push_back(r.workspace(sizes, wide ? Type::float32 : input.type));
+    }
+    if (wide) logits = r.workspace(sizes, input.type);  // their gradient
+    r.record("mm", {&logits, &weight}, {&to_input}, {.role = KernelRole::gradient});
+    if (!trained) continue;
+    const Tensor part = done > 0 ? r.workspace(weight.sizes, weight.type) : to_weight;
+    r.record("mm", {&logits, &input}, {&part}, {.role = KernelRole::weight_gradient});
+  }
+  r.connect(loss, {input, weight}, [to_input, to_weight](const Gradients&) -> Gradients {
+    Gradients results = {to_input, to_weight};
+    results[1].shared = true;  // it is added to `.grad`
+    return results;
+  });
+  return loss;
 }
 
 // Liger-Kernel's LigerFusedLinearCrossEntropyFunction.
