@@ -38,8 +38,12 @@ Seconds Roofline::unvectorized_time(double elements) const {
 
 /// Conversions are autocast's, but for those that the model's code asks for.
 Seconds Roofline::cast_time(const Operator& op, double elements, Direction direction) const {
+  // A softmax reads fp16 itself, and writes fp32.
+  const bool reads_fp16 =
+      precision_ == Precision::fp16_master || precision_ == Precision::fp16_pure;
   const bool converts =
-      op.always_fp32 ? activation_element(precision_) < Bytes(4) : is_autocast(precision_);
+      op.always_fp32 ? activation_element(precision_) < Bytes(4) && !(op.by_row && reads_fp16)
+                     : is_autocast(precision_);
   const bool widens = (direction == Direction::forward) != op.wide;
   return converts ? cast_time(elements, widens) : Seconds(0);
 }

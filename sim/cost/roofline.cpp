@@ -257,9 +257,7 @@ Seconds Roofline::product_time(const Operator& op, double batch, Direction direc
                                                 ? KernelModel::Role::added_gradient
                                                 : KernelModel::Role::weight_gradient,
                                             operands_of(op, direction));
-  if (op.frozen ? op.backward_flops > 0 : op.backward_flops > 1.5 * op.forward_flops) {
-    time += input_gradient(op, batch);
-  }
+  if (op.input_gradient) time += input_gradient(op, batch);
   return time;
 }
 
@@ -278,7 +276,7 @@ Seconds Roofline::input_gradient_time(const Operator& op, double batch) const {
   const Seconds both = time(op, batch, Direction::backward);
   if (op.kind != OperatorKind::matmul) return both;
   if (op.frozen) return both;
-  if (op.backward_flops <= 1.5 * op.forward_flops) return Seconds(0);
+  if (!op.input_gradient) return Seconds(0);
   const bool fitted =
       op.product.columns > 0 && !products_stated_ && kernels_of(op).knows_products();
   const Seconds cast = quantize_time(op, batch, Direction::backward);
@@ -297,7 +295,7 @@ Seconds Roofline::convolution_time(const Operator& op, double batch, Direction d
   if (!op.frozen)
     time =
         kernels_.convolution({columns, inner, batch * rows, groups}, Role::weight_gradient, moved);
-  if (op.frozen ? op.backward_flops > 0 : op.backward_flops > 1.5 * op.forward_flops) {
+  if (op.input_gradient) {
     const ProductSize input = {batch * rows * stride, inner / window, columns * window / stride,
                                groups};
     time += kernels_.convolution(input, Role::input_gradient, moved);

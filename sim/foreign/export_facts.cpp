@@ -65,6 +65,7 @@ std::string activation_of(const TransformerShape& shape) {
       return "gelu";
     case ActivationKind::gelu_new:
       return "gelu_new";
+    case ActivationKind::gelu_written:
     case ActivationKind::gelu_fast:
       return "gelu_fast";
     case ActivationKind::relu:

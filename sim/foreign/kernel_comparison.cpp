@@ -65,16 +65,52 @@ ByKind expected(const KernelTable& table) {
   return kinds;
 }
 
+/// Times that one of some spans covers.
+class Covered {
+ public:
+  explicit Covered(std::vector<TraceSpan> spans) : spans_(std::move(spans)) {
+    std::ranges::sort(spans_, {}, &TraceSpan::begin);
+    for (const TraceSpan& span : spans_)
+      ends_.push_back(std::max(ends_.empty() ? span.end() : ends_.back(), span.end()));
+  }
+  bool empty() const { return spans_.empty(); }
+  std::size_t size() const { return spans_.size(); }
+  bool holds(double at) const {
+    const auto next = std::ranges::upper_bound(spans_, at, {}, &TraceSpan::begin);
+    return next != spans_.begin() &&
+           at < ends_[static_cast<std::size_t>(next - spans_.begin()) - 1];
+  }
+
+ private:
+  std::vector<TraceSpan> spans_;
+  std::vector<double> ends_;  ///< the last one of all until here
+};
+
+/// What FSDP writes into a trace around its own work (torch/distributed/fsdp): of the first one's
+/// spans that of its forward holds the module's, too.
+bool is_sharding(const std::string& note) {
+  return note.starts_with("FSDP::") ||
+         (note.starts_with("FullyShardedDataParallel.") && !note.ends_with(".forward"));
+}
+
+Covered notes_of(const KinetoTrace& trace, bool (*wanted)(const std::string&)) {
+  std::vector<TraceSpan> found;
+  for (const TraceSpan& note : trace.notes)
+    if (wanted(trace.name_of(note))) found.push_back(note);
+  return Covered(std::move(found));
+}
+
 /// Assigns a trace's time to operators, thread by thread.
 class TracedCalls {
  public:
   TracedCalls(const KinetoTrace& trace, const std::set<std::string>& known)
-      : trace_(trace), known_(known) {
-    for (const TraceSpan& note : trace.notes) {
-      const std::string& name = trace.name_of(note);
-      if (name.starts_with("ProfilerStep#")) steps_.push_back(note);
-      if (name.starts_with("Optimizer.step")) optimizers_.push_back(note);
-    }
+      : trace_(trace),
+        known_(known),
+        steps_(
+            notes_of(trace, [](const std::string& n) { return n.starts_with("ProfilerStep#"); })),
+        optimizers_(
+            notes_of(trace, [](const std::string& n) { return n.starts_with("Optimizer.step"); })),
+        sharding_(notes_of(trace, is_sharding)) {
     for (const TraceSpan& kernel : trace.kernels) durations_[kernel.tie] += kernel.duration;
   }
 
@@ -90,14 +126,9 @@ class TracedCalls {
   std::size_t steps() const { return std::max<std::size_t>(1, steps_.size()); }
   bool on_gpu() const { return !trace_.kernels.empty(); }
   ByKind kinds;
-  Seconds optimizer;
+  Seconds optimizer, sharding;
 
  private:
-  static bool within(const std::vector<TraceSpan>& spans, double at) {
-    return std::ranges::any_of(
-        spans, [at](const TraceSpan& one) { return one.begin <= at && at < one.end(); });
-  }
-
   const TraceSpan& span(std::size_t index) const { return trace_.operators[index]; }
 
   void run_thread(std::vector<std::size_t>& operators, std::vector<TraceSpan>& launches) {
@@ -149,10 +180,10 @@ class TracedCalls {
   }
 
   void assign(double at, double microseconds) {
-    if (!steps_.empty() && !within(steps_, at)) return;
+    if (!steps_.empty() && !steps_.holds(at)) return;
     const Seconds time(microseconds * 1e-6);
-    if (within(optimizers_, at)) {
-      optimizer += time;
+    if (optimizers_.holds(at) || sharding_.holds(at)) {
+      (optimizers_.holds(at) ? optimizer : sharding) += time;
       return;
     }
     const std::size_t chosen = operator_of();
@@ -167,7 +198,7 @@ class TracedCalls {
 
   const KinetoTrace& trace_;
   const std::set<std::string>& known_;
-  std::vector<TraceSpan> steps_, optimizers_;
+  Covered steps_, optimizers_, sharding_;
   std::unordered_map<std::int64_t, double> durations_;  ///< of kernels, by correlation
   std::vector<std::size_t> open_;
   std::vector<double> inside_;  ///< microseconds of what is inside each of `open_`
@@ -222,6 +253,19 @@ void add_other_sizes(KernelComparison& both, ByKind& ours, ByKind& traced) {
   }
 }
 
+/// Sizes of the three products that take longest.
+std::vector<std::string> longest_products(const ByKind& kinds) {
+  std::vector<std::pair<Seconds, std::string>> found;
+  for (const auto& [kind, calls] : kinds)
+    if (kind.first == "mm" || kind.first == "addmm" || kind.first == "convolution")
+      found.emplace_back(calls.time, kind.second);
+  std::ranges::sort(found, std::ranges::greater{});
+  std::vector<std::string> sizes;
+  for (std::size_t i = 0; i < std::min<std::size_t>(3, found.size()); ++i)
+    sizes.push_back(found[i].second);
+  return sizes;
+}
+
 }  // namespace
 
 std::string to_string(KernelMatch match) {
@@ -255,6 +299,7 @@ KernelComparison compare_kernels(const KernelTable& table, const KinetoTrace& tr
                         .steps = traced.steps(),
                         .time = table.time,
                         .optimizer = traced.optimizer * (1 / steps),
+                        .sharding = traced.sharding * (1 / steps),
                         .on_gpu = traced.on_gpu()};
   bool has_sizes = false;
   for (auto& [kind, calls] : traced.kinds) {
@@ -266,7 +311,9 @@ KernelComparison compare_kernels(const KernelTable& table, const KinetoTrace& tr
   if (!has_sizes)
     throw InputError(trace.file +
                      ": error: no sizes of tensors (Input Dims): record with record_shapes=True");
+  const ByKind all = traced.kinds;
   add_matched(both, ours, traced.kinds);
+  if (both.matched_shapes < 0.5 * both.traced) both.other_products = longest_products(all);
   both.matched = both.matched_shapes;
   add_other_sizes(both, ours, traced.kinds);
   for (const auto& [kind, mine] : ours)

@@ -29,10 +29,14 @@ struct KernelComparison {
   std::string scenario, model, trace, device;
   std::size_t steps = 1;
   std::vector<ComparedKernel> rows{};   ///< what costs most first, in either
-  Seconds time{}, traced{};             ///< of all; the optimizer's are apart
+  Seconds time{}, traced{};             ///< of all, but for the two below
   Seconds optimizer{};                  ///< traced
+  Seconds sharding{};                   ///< traced: FSDP's copies around its collectives
   Seconds matched{}, matched_shapes{};  ///< traced: by operator, by operator and sizes
   bool on_gpu = true;                   ///< else operators' own time on a CPU
+  /// Sizes of the trace's products, the longest first, where less than half of its time is matched
+  /// by sizes: it is of another network, or of other samples.
+  std::vector<std::string> other_products{};
 };
 
 /// Operators are told apart by name and by the sizes of what they read, in any order. Times of the

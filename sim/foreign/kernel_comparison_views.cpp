@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -76,8 +77,10 @@ std::string to_json(const KernelComparison& both) {
                          {"time_s", both.time.value()},
                          {"traced_s", both.traced.value()},
                          {"traced_optimizer_s", both.optimizer.value()},
+                         {"traced_sharding_s", both.sharding.value()},
                          {"matched_share", share(both.matched, both.traced)},
                          {"matched_shapes_share", share(both.matched_shapes, both.traced)},
+                         {"other_products", both.other_products},
                          {"operators", std::move(operators)},
                          {"kernels", std::move(rows)}};
   return json_text(document, 2) + "\n";
@@ -104,12 +107,22 @@ std::string to_terminal(const KernelComparison& both, int width, bool color, Det
       fmt::format("{} of the traced {} by operator, {} by operator and sizes; predicted {}.",
                   percent(share(both.matched, both.traced)), format(both.traced),
                   percent(share(both.matched_shapes, both.traced)), format(both.time)));
-  page.paragraph(Ink::faint,
-                 fmt::format("The mean of {} step{}{}; the optimizer's {} are left out.",
-                             both.steps, both.steps == 1 ? "" : "s",
-                             both.on_gpu ? " on " + both.device
-                                         : ", operators' own time: the trace has no GPU",
-                             format(both.optimizer)));
+  page.paragraph(
+      Ink::faint,
+      fmt::format(
+          "The mean of {} step{}{}; the optimizer's {}{} are left out.", both.steps,
+          both.steps == 1 ? "" : "s",
+          both.on_gpu ? " on " + both.device : ", operators' own time: the trace has no GPU",
+          format(both.optimizer),
+          both.sharding > Seconds(0) ? fmt::format(" and FSDP's own {}", format(both.sharding))
+                                     : ""));
+  if (!both.other_products.empty())
+    page.paragraph(Ink::strong,
+                   fmt::format("The trace's longest products read {}. A number that all of them "
+                               "have is the tokens of a micro-batch; the others are the network's "
+                               "widths. Say both: model.hf or model.transformer, model.sequence "
+                               "and model.batch_per_gpu.",
+                               fmt::join(both.other_products, "; ")));
   page.blank();
   const std::size_t most = detail == Detail::all ? both.rows.size() : kListedRows;
   table_of(both, most).print(page);

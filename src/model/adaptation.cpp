@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
+#include <span>
 #include <stdexcept>
 #include <tuple>
 #include <utility>
@@ -27,9 +29,8 @@ bool multiplies_weights(const Operator& op) {
 void freeze(Operator& op) {
   op.frozen = true;
   if (multiplies_weights(op)) {
-    const bool makes_dx = op.backward_flops > 1.5 * op.forward_flops;
-    op.backward_flops = makes_dx ? op.forward_flops : 0;
-    op.backward_elements = makes_dx ? op.forward_elements : 0;
+    op.backward_flops = op.input_gradient ? op.forward_flops : 0;
+    op.backward_elements = op.input_gradient ? op.forward_elements : 0;
   } else if (op.kind == OperatorKind::embedding) {
     op.backward_elements = 0;
   } else if (op.kind == OperatorKind::normalization && op.parameter_elements > 0) {
@@ -43,9 +44,10 @@ void freeze(Operator& op) {
   }
 }
 
-void skip_backward(Unit& unit) {
-  for (Operator& op : unit.operators) {
+void skip_backward(std::span<Operator> operators) {
+  for (Operator& op : operators) {
     op.backward_flops = op.backward_elements = 0;
+    op.input_gradient = false;
     op.eager_backward = {};
   }
 }
@@ -132,17 +134,18 @@ void widen(Unit& unit) {
 }
 
 /// The product of one of an adapter's two matrices.
-Operator product(double rows, std::int64_t in, std::int64_t out, bool wide) {
+Operator product(double rows, std::int64_t in, std::int64_t out, bool wide, bool to_input = true) {
   const auto broad = static_cast<double>(in), narrow = static_cast<double>(out);
   const double flops = 2 * rows * broad * narrow;
   return {.kind = OperatorKind::matmul,
           .forward_flops = flops,
-          .backward_flops = 2 * flops,
+          .backward_flops = (to_input ? 2 : 1) * flops,
           .forward_elements = rows * (broad + narrow),
-          .backward_elements = 2 * rows * (broad + narrow),
+          .backward_elements = (to_input ? 2 : 1) * rows * (broad + narrow),
           .parameter_elements = broad * narrow,
           .always_fp32 = wide,
           .product = {.rows = rows, .columns = narrow, .inner = broad},
+          .input_gradient = to_input,
           .storage = wide ? StoredAs::fp32 : StoredAs::model};
 }
 
@@ -150,6 +153,7 @@ Operator product(double rows, std::int64_t in, std::int64_t out, bool wide) {
 struct Base {
   bool quantized = false;
   bool reads_fp32 = false;  ///< and returns it
+  bool input_gradient = true;
 };
 
 /// Tensor ranks that share the tokens gather them for the products, and scatter what a product
@@ -173,11 +177,12 @@ void add_operators(Unit& unit, const Layer& layer, std::int64_t out, const Lora&
   if (base.quantized) move(2 * elements, 0);  // a copy of what the base made
   if (lora.dropout) move(2.5 * inputs, 2.5 * inputs);
   convert(inputs, !base.reads_fp32);
-  unit.operators.push_back(product(rows, in.channels, lora.rank, wide));
+  unit.operators.push_back(product(rows, in.channels, lora.rank, wide, base.input_gradient));
   unit.operators.push_back(product(rows, lora.rank, out, wide));
   move(2 * elements, 2 * elements);  // times the scale
-  move(3 * elements, 3 * inputs);    // the sum; backward sums both branches' gradients of x
-  if (wide) {                        // of 16 bits and of fp32: type promotion is not vectorized
+  // The sum; backward sums both branches' gradients of x.
+  move(3 * elements, base.input_gradient ? 3 * inputs : 0);
+  if (wide) {  // of 16 bits and of fp32: type promotion is not vectorized
     unit.operators.back().always_fp32 = false;
     unit.operators.back().eager_forward = {.kernels = 1, .written = elements};
   }
@@ -233,12 +238,33 @@ void add_tensor(Unit& unit, std::int64_t elements, StoredAs storage,
   if (share) unit.shares.push_back(*share);
 }
 
-void add_adapters(Unit& unit, std::uint32_t number, const Adaptation& how) {
+/// Values that autograd follows, from the first adapter on, or all behind trained embeddings;
+/// before it no layer has a backward.
+class Followed {
+ public:
+  explicit Followed(bool all) : all_(all) {}
+  bool reads(const Layer& layer) const {
+    return all_ || values_.contains(layer.input) || values_.contains(layer.other);
+  }
+  void add(const Layer& layer) {
+    if (reads(layer) || !layer.adapters.empty()) values_.insert(layer.output);
+  }
+
+ private:
+  bool all_;
+  std::set<std::uint32_t> values_;
+};
+
+void add_adapters(Unit& unit, std::uint32_t number, const Adaptation& how, Followed& followed) {
   const Lora& lora = *how.lora;
   const bool quantized = how.linear != StoredAs::model;
   const bool wide = quantized && how.others == StoredAs::fp32;
   const Attention heads = heads_of(unit);
   for (Layer& layer : unit.layers) {
+    const bool reads = followed.reads(layer);
+    if (!reads)
+      skip_backward(std::span(unit.operators)
+                        .subspan(layer.first_operator, layer.end_operator - layer.first_operator));
     for (std::uint32_t side = 0; side < layer.names.size(); ++side) {
       const std::string& name = layer.names[side];
       const bool all = holds(lora.targets, "all_linear") && name != "lm_head";
@@ -259,9 +285,11 @@ void add_adapters(Unit& unit, std::uint32_t number, const Adaptation& how) {
       if (!unit.shares.empty()) std::tie(down, up) = shares_of_adapter(unit, layer);
       add_tensor(unit, layer.in.channels * lora.rank * count, lora.storage, down);
       add_tensor(unit, out * lora.rank, lora.storage, up);
-      add_operators(unit, layer, out, lora,
-                    {.quantized = quantized, .reads_fp32 = wide && name != "o"});
+      add_operators(
+          unit, layer, out, lora,
+          {.quantized = quantized, .reads_fp32 = wide && name != "o", .input_gradient = reads});
     }
+    followed.add(layer);
   }
 }
 
@@ -338,6 +366,7 @@ std::string linear_name(const std::string& name) {
 
 Model adapt(Model model, const Adaptation& how) {
   if (how.lora) check_targets(model, *how.lora);
+  Followed followed(how.lora && holds(how.lora->modules_to_save, "embeddings"));
   for (std::uint32_t number = 0; number < model.units.size(); ++number) {
     Unit& unit = model.units[number];
     const bool frozen = how.lora || (!how.frozen.empty() && how.frozen[number]);
@@ -345,14 +374,14 @@ Model adapt(Model model, const Adaptation& how) {
     freeze(unit, how);
     if (how.linear != StoredAs::model) quantize(unit, how);
     if (how.linear != StoredAs::model && how.others == StoredAs::fp32) widen(unit);
-    if (how.lora) add_adapters(unit, number, how);
+    if (how.lora) add_adapters(unit, number, how, followed);
   }
   if (how.lora) save_modules(model, *how.lora);
   const char* kind = how.lora ? "adapters" : "frozen units";
   model.variant += model.variant.empty() ? kind : std::string(", ") + kind;
   for (Unit& unit : model.units) {
     if (unit.trainable_parameters() > 0) break;
-    skip_backward(unit);  // nothing before the first trained parameter has a gradient
+    skip_backward(unit.operators);  // nothing before the first trained parameter has a gradient
   }
   if (model.trainable_parameters() == 0)
     throw std::invalid_argument("every parameter is frozen: nothing is left to train");

@@ -82,7 +82,10 @@ void read_unrotated(HuggingFaceConfig& config, TransformerShape& t);
 ActivationKind read_activation(HuggingFaceConfig& config, const std::vector<std::string>& names,
                                const std::string& fallback);
 /// Qwen's names, with the defaults of its family.
-Experts read_qwen_experts(HuggingFaceConfig& config, std::int64_t count, std::int64_t active);
+Experts read_qwen_experts(HuggingFaceConfig& config, std::int64_t count, std::int64_t active,
+                          bool normed = false);
+/// DeepSeek-V3's router: sigmoids, a correction, groups.
+Router read_grouped_router(HuggingFaceConfig& config, bool normed);
 /// A list of a kind for each layer: which have the first of `kinds`. Empty: it is missing.
 std::vector<bool> by_layer(HuggingFaceConfig& config, const std::string& name,
                            const TransformerShape& t, const std::vector<std::string>& kinds);

@@ -169,6 +169,8 @@ TransformerShape read_falcon(HuggingFaceConfig& config) {
   t.norm = NormKind::layer_norm;
   t.position = alibi ? PositionKind::alibi : PositionKind::rope;
   t.fused_qkv = true;
+  t.spelling.indexes = grouped && !alibi;
+  t.spelling.turns_weights = true;
   t.qkv_bias = t.output_bias = t.feed_forward_bias = config.flag_or("bias", false);
   t.activation = read_activation(config, {"activation", "hidden_act"}, "gelu");
   t.gated = false;

@@ -3,7 +3,8 @@
 
 namespace rehearse::inline model {
 
-Experts read_qwen_experts(HuggingFaceConfig& config, std::int64_t count, std::int64_t active) {
+Experts read_qwen_experts(HuggingFaceConfig& config, std::int64_t count, std::int64_t active,
+                          bool normed) {
   // transformers 5 writes num_local_experts, its other name for it, alone.
   Experts experts{
       .count = config.count_or("num_experts", config.count_or("num_local_experts", count)),
@@ -14,8 +15,23 @@ Experts read_qwen_experts(HuggingFaceConfig& config, std::int64_t count, std::in
     for (const Value& block : dense->as_list())
       experts.dense_blocks.push_back(block.as_integer(0, 100'000));
   config.check_count("num_local_experts", experts.count);
-  config.ignore({"norm_topk_prob"});
+  experts.router.narrow = true;
+  experts.router.normed = config.flag_or("norm_topk_prob", normed);
   return experts;
+}
+
+Router read_grouped_router(HuggingFaceConfig& config, bool normed) {
+  Router router{.weighing = Router::Weighing::sigmoid,
+                .views = Router::Views::apart,
+                .wide = true,
+                .wide_weight = true,
+                .corrected = true,
+                .groups = config.count_or("n_group", 1),
+                .kept_groups = config.count_or("topk_group", 1),
+                .scaled = true};
+  router.normed = router.shifted = config.flag_or("norm_topk_prob", normed);
+  config.ignore({"routed_scaling_factor", "scoring_func", "topk_method"});
+  return router;
 }
 
 namespace {
@@ -25,7 +41,8 @@ TransformerShape read_mixtral(HuggingFaceConfig& config) {
   t.feed_forward = config.count("intermediate_size");
   t.experts = Experts{.count = config.count_or("num_local_experts", 8),
                       .active = config.count_or("num_experts_per_tok", 2),
-                      .width = t.feed_forward};
+                      .width = t.feed_forward,
+                      .router = {.normed = true}};
   t.tied = config.flag_or("tie_word_embeddings", false);
   read_sliding(config, t);
   config.ignore({"router_jitter_noise"});
@@ -39,6 +56,7 @@ TransformerShape read_qwen2_moe(HuggingFaceConfig& config) {
   t.experts = read_qwen_experts(config, 60, 4);
   t.experts->shared_width = config.count("shared_expert_intermediate_size");
   t.experts->shared_gate = true;
+  t.experts->router.views = Router::Views::throughout;
   t.tied = config.flag_or("tie_word_embeddings", false);
   read_sliding(config, t, config.flag_or("use_sliding_window", false));
   config.ignore({"max_window_layers"});
@@ -72,7 +90,7 @@ TransformerShape read_deepseek(HuggingFaceConfig& config) {
   Experts experts{.count = config.count("n_routed_experts"),
                   .active = config.count("num_experts_per_tok"),
                   .width = config.count("moe_intermediate_size"),
-                  .wide_router = true};
+                  .router = read_grouped_router(config, true)};
   config.check_count("num_local_experts", experts.count);
   experts.shared_width = config.count_or("n_shared_experts", 0, 0) * experts.width;
   experts.first_dense = config.count_or("first_k_dense_replace", 0, 0);
@@ -85,9 +103,20 @@ TransformerShape read_deepseek(HuggingFaceConfig& config) {
     config.assume(
         "num_nextn_predict_layers is left out, as transformers leaves it out; "
         "multi_token_prediction: 1 beside hf adds it");
-  config.ignore({"n_group", "topk_group", "topk_method", "scoring_func", "norm_topk_prob",
-                 "routed_scaling_factor", "aux_loss_alpha", "seq_aux", "ep_size",
-                 "rope_interleave"});
+  if (config.flag_or("rope_interleave", true)) t.latent->rotation = LatentRotation::pairs;
+  config.ignore({"aux_loss_alpha", "seq_aux", "ep_size"});
+  return t;
+}
+
+/// Its router is greedy, or takes the best experts of each group's best.
+TransformerShape read_deepseek_v2(HuggingFaceConfig& config) {
+  const bool grouped = config.text_or("topk_method", "greedy") == "group_limited_greedy";
+  TransformerShape t = read_deepseek(config);
+  Router& router = t.experts->router;
+  router.weighing = Router::Weighing::softmax;
+  router.corrected = router.normed = router.shifted = false;
+  if (!grouped) router.groups = 0;
+  t.latent->rotation = LatentRotation::complex;
   return t;
 }
 
@@ -128,7 +157,9 @@ TransformerShape read_gpt_oss(HuggingFaceConfig& config) {
                       .active = config.count_or("num_experts_per_tok", 4),
                       .width = t.feed_forward,
                       .biases = true,
+                      .router = {.weighing = Router::Weighing::softmax_of_chosen},
                       .clamped = true};
+  t.spelling.half_table = true;
   t.tied = config.flag_or("tie_word_embeddings", false);
   read_sliding(config, t);
   if (t.sliding.empty())
@@ -142,7 +173,7 @@ TransformerShape read_gpt_oss(HuggingFaceConfig& config) {
 const std::vector<HuggingFaceFamily>& expert_families() {
   static const std::vector<HuggingFaceFamily> kAll = {
       {"mixtral", read_mixtral},      {"qwen2_moe", read_qwen2_moe},
-      {"qwen3_moe", read_qwen3_moe},  {"deepseek_v2", read_deepseek},
+      {"qwen3_moe", read_qwen3_moe},  {"deepseek_v2", read_deepseek_v2},
       {"deepseek_v3", read_deepseek}, {"gpt_oss", read_gpt_oss},
       {"deepseek_v32", read_sparse},  {"glm4_moe_lite", read_glm4_moe_lite}};
   return kAll;

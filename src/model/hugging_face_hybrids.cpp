@@ -43,7 +43,8 @@ TransformerShape read_gated(HuggingFaceConfig& config) {
 
 TransformerShape read_gated_experts(HuggingFaceConfig& config) {
   TransformerShape t = read_gated(config);
-  t.experts = read_qwen_experts(config, 512, 10);
+  t.experts = read_qwen_experts(config, 512, 10, true);
+  t.experts->router.views = Router::Views::throughout;
   t.feed_forward = config.count_or("intermediate_size", t.experts->width);
   t.experts->shared_width = config.count_or("shared_expert_intermediate_size", t.experts->width);
   t.experts->shared_gate = true;

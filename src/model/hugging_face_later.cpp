@@ -92,7 +92,7 @@ TransformerShape read_ernie4_5(HuggingFaceConfig& config) {
   TransformerShape t = read_llama(config, true);
   t.head_width = config.count_or("head_dim", 128);
   t.qkv_bias = t.output_bias = t.feed_forward_bias = config.flag_or("use_bias", false);
-  t.spelling.neighbours = t.spelling.repeats_table = true;
+  t.spelling.neighbours = t.spelling.repeats_table = t.spelling.turns_narrow = true;
   return t;
 }
 

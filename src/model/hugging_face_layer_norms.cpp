@@ -55,7 +55,7 @@ TransformerShape read_stablelm(HuggingFaceConfig& config) {
 TransformerShape read_cohere(HuggingFaceConfig& config) {
   TransformerShape t = with_layer_norms(config);
   t.norm_form = NormForm::written_out;
-  t.spelling.neighbours = t.spelling.widens_heads = true;
+  t.spelling.neighbours = t.spelling.widens_heads = t.spelling.residual_first = true;
   t.norm_bias = false;
   t.parallel_norms = 1;
   t.qkv_bias = t.output_bias = config.flag_or("attention_bias", false);

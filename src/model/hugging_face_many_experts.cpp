@@ -9,11 +9,12 @@ TransformerShape read_olmoe(HuggingFaceConfig& config) {
   t.head_norm = HeadNorm::all_heads;
   t.experts = Experts{.count = config.count_or("num_experts", 64),
                       .active = config.count_or("num_experts_per_tok", 8),
-                      .width = t.feed_forward};
+                      .width = t.feed_forward,
+                      .router = {.narrow = true}};
+  t.experts->router.normed = config.flag_or("norm_topk_prob", false);
   config.check_count("num_local_experts", t.experts->count);
   config.require_null("clip_qkv");
   config.require_value("mlp_bias", false);
-  config.ignore({"norm_topk_prob"});
   return t;
 }
 
@@ -22,29 +23,28 @@ TransformerShape read_granitemoe(HuggingFaceConfig& config) {
   read_factors(config, t);
   t.experts = Experts{.count = config.count_or("num_local_experts", 8),
                       .active = config.count_or("num_experts_per_tok", 2),
-                      .width = t.feed_forward};
+                      .width = t.feed_forward,
+                      .router = {.weighing = Router::Weighing::softmax_of_chosen, .narrow = true}};
   config.require_value("mlp_bias", false);
   return t;
 }
 
 /// As DeepSeek-V3 names them.
-Experts routed_experts(HuggingFaceConfig& config) {
+Experts routed_experts(HuggingFaceConfig& config, bool normed = true) {
   Experts experts{.count = config.count_or("n_routed_experts", 128),
                   .active = config.count_or("num_experts_per_tok", 8),
                   .width = config.count_or("moe_intermediate_size", 1408),
-                  .wide_router = true};
+                  .router = read_grouped_router(config, normed)};
   config.check_count("num_local_experts", experts.count);
   experts.shared_width = config.count_or("n_shared_experts", 0, 0) * experts.width;
   experts.first_dense = config.count_or("first_k_dense_replace", 0, 0);
-  config.ignore({"n_group", "topk_group", "norm_topk_prob", "routed_scaling_factor", "scoring_func",
-                 "topk_method"});
   return experts;
 }
 
 /// DeepSeek-V3's experts behind usual attention.
-TransformerShape read_routed(HuggingFaceConfig& config) {
+TransformerShape read_routed(HuggingFaceConfig& config, bool normed = true) {
   TransformerShape t = read_llama(config);
-  t.experts = routed_experts(config);
+  t.experts = routed_experts(config, normed);
   config.require_value("mlp_bias", false);
   return t;
 }
@@ -53,17 +53,18 @@ TransformerShape read_glm4_moe(HuggingFaceConfig& config) {
   TransformerShape t = read_routed(config);
   t.output_bias = false;
   t.partial_rotation = true;
+  read_partial_rotation(config, t, 0.5);
   if (config.flag_or("use_qk_norm", false)) t.head_norm = HeadNorm::each_head;
   if (config.count_or("num_nextn_predict_layers", 0, 0) > 0)
     config.assume(
         "num_nextn_predict_layers is left out, as transformers leaves it out; "
         "multi_token_prediction: 1 beside hf adds it");
-  config.ignore({"partial_rotary_factor", "num_mtp_layers"});
+  config.ignore({"num_mtp_layers"});
   return t;
 }
 
 TransformerShape read_dots1(HuggingFaceConfig& config) {
-  TransformerShape t = read_routed(config);
+  TransformerShape t = read_routed(config, false);
   t.head_norm = HeadNorm::each_head;
   read_sliding(config, t);
   const std::int64_t full = config.count_or("max_window_layers", 62, 0);
@@ -77,7 +78,12 @@ Experts ernie_experts(HuggingFaceConfig& config, std::int64_t layers) {
   Experts experts{.count = config.count_or("moe_num_experts", 64),
                   .active = config.count_or("moe_k", 6),
                   .width = config.count_or("moe_intermediate_size", 1536),
-                  .wide_router = true};
+                  .router = {.views = Router::Views::throughout,
+                             .wide = true,
+                             .wide_weight = true,
+                             .narrow = true,
+                             .corrected = true,
+                             .clamped = true}};
   config.check_count("num_local_experts", experts.count);
   experts.shared_width = config.count_or("moe_num_shared_experts", 2, 0) * experts.width;
   experts.interval = config.count_or("moe_layer_interval", 1);
@@ -92,7 +98,7 @@ TransformerShape read_ernie4_5_moe(HuggingFaceConfig& config) {
   TransformerShape t = read_llama(config, true);
   t.qkv_bias = t.output_bias = t.feed_forward_bias = config.flag_or("use_bias", false);
   t.experts = ernie_experts(config, t.layers);
-  t.spelling.neighbours = t.spelling.repeats_table = true;
+  t.spelling.neighbours = t.spelling.repeats_table = t.spelling.turns_narrow = true;
   config.assume("the routers' corrections, which are not trained, are no parameters");
   config.ignore({"moe_norm_min"});
   return t;
@@ -173,9 +179,11 @@ TransformerShape read_minimax_m2(HuggingFaceConfig& config) {
   t.head_width = config.count_or("head_dim", 128);
   t.head_norm = HeadNorm::all_heads;
   t.partial_rotation = true;
-  t.experts = Experts{.count = config.count_or("num_local_experts", 256),
-                      .active = config.count_or("num_experts_per_tok", 8),
-                      .width = t.feed_forward};
+  t.experts =
+      Experts{.count = config.count_or("num_local_experts", 256),
+              .active = config.count_or("num_experts_per_tok", 8),
+              .width = t.feed_forward,
+              .router = {.weighing = Router::Weighing::sigmoid, .corrected = true, .normed = true}};
   config.require_value("use_qk_norm", true);
   if (config.flag_or("use_mtp", false))
     config.assume(
@@ -205,7 +213,7 @@ TransformerShape read_hunyuan_moe(HuggingFaceConfig& config) {
   t.experts = Experts{.count = same_in_all_blocks(config, "num_experts"),
                       .active = same_in_all_blocks(config, "moe_topk"),
                       .width = t.feed_forward,
-                      .wide_router = true};
+                      .router = {.wide = true, .wide_weight = true, .normed = true}};
   t.experts->shared_width = t.feed_forward * same_in_all_blocks(config, "num_shared_expert");
   config.require_value("mlp_bias", false);
   config.ignore({"eod_token_id", "moe_intermediate_size", "use_mixed_mlp_moe", "use_qk_norm",

@@ -65,6 +65,7 @@ TransformerShape read_opt(HuggingFaceConfig& config) {
   t.activation = read_activation(config, {"activation_function"}, "relu");
   t.dropout = config.number_or("dropout", 0.1);
   t.tied = config.flag_or("tie_word_embeddings", true);
+  t.own_positions = t.spelling.counted = t.spelling.scales_queries = t.spelling.flat = true;
   config.require_value("layer_norm_elementwise_affine", true);
   config.ignore({"init_std", "layerdrop", "activation_dropout"});
   return t;
@@ -81,8 +82,8 @@ TransformerShape read_bloom(HuggingFaceConfig& config) {
   t.tokens = 2048;
   t.position = PositionKind::alibi;
   t.embedding_norm = true;
-  t.fused_qkv = true;
-  t.activation = ActivationKind::gelu;
+  t.fused_qkv = t.spelling.selects = true;
+  t.activation = ActivationKind::gelu_written;
   t.dropout = config.number_or("hidden_dropout", 0);
   t.tied = config.flag_or("tie_word_embeddings", true);
   config.ignore({"apply_residual_connection_post_layernorm", "attention_softmax_in_fp32",
@@ -217,7 +218,11 @@ TransformerShape read_modernbert(HuggingFaceConfig& config) {
 TransformerShape read_gpt_bigcode(HuggingFaceConfig& config) {
   TransformerShape t = read_gpt2(config);
   t.transposed_weights = false;
-  if (config.flag_or("multi_query", true)) t.kv_heads = 1;
+  if (config.flag_or("multi_query", true)) {
+    t.kv_heads = 1;
+    t.spelling.single_key = true;
+  }
+  config.check_count("num_key_value_heads", t.kv_heads);
   t.activation = read_activation(config, {"activation_function"}, "gelu_pytorch_tanh");
   config.ignore({"attention_softmax_in_fp32", "scale_attention_softmax_in_fp32", "inference_runner",
                  "max_batch_size", "max_sequence_length", "pad_key_length", "pre_allocate_kv_cache",

@@ -38,7 +38,8 @@ void Layers::convolution(const Convolution& options) {
                       .inner = static_cast<double>(weights / options.channels),
                       .products = static_cast<double>(options.groups),
                       .window = static_cast<double>(options.kernel * options.kernel),
-                      .stride = static_cast<double>(options.stride * options.stride)}});
+                      .stride = static_cast<double>(options.stride * options.stride)},
+          .input_gradient = input.gradient});
   // cuDNN's tensor-core kernels want NHWC: what they read and write is converted, forward x and y,
   // backward dy and dx for one gradient and x and dy for the other.
   if (!input.channels_last && !depthwise && input.positions() > 1) {
@@ -132,17 +133,19 @@ void Layers::flatten() {
   current_.height = current_.width = 1;
 }
 
-void Layers::join(const Activation& features) {
+void Layers::join(const Activation& features, bool lists) {
   const Activation added = current_;
   current_.channels += features.channels;
-  record({.kind = LayerKind::concatenate, .other = added.value}, features);
+  record({.kind = LayerKind::concatenate, .other = added.value, .lists = lists}, features);
 }
 
 void Layers::concatenate(std::int64_t channels, std::int64_t added) {
+  const Activation input = current_;
   current_.channels = channels;
   const double elements = current_.elements();
   move(OperatorKind::elementwise, 2 * elements, added > 0 ? 3 * elements : 0);
   last().operators.back().bare_backward = static_cast<double>(added);
+  record({.kind = LayerKind::concatenate, .other = input.value}, input);
 }
 
 void Layers::squeeze_excite(std::int64_t squeezed_channels) {

@@ -10,7 +10,7 @@
 namespace rehearse::inline model {
 
 /// Types of elements. `narrow`: bf16 or fp16, whichever the precision computes in.
-enum class ElementType : std::uint8_t { fp32, narrow, int64, int32, byte, boolean };
+enum class ElementType : std::uint8_t { fp32, narrow, int64, int32, byte, boolean, complex64 };
 
 /// How a tensor lies in memory.
 enum class MemoryLayout : std::uint8_t { contiguous, channels_last, strided };

@@ -45,8 +45,18 @@ struct Spelling {
   bool rotates_first = false;  ///< norms of heads come behind the rotation (Hunyuan)
   bool wide_rotation = false;  ///< cosines and sines are fp32, and so is what they turn (OLMo)
   bool heads_first = false;    ///< norms of heads come behind the transposition (Gemma 3)
+  bool turns_narrow = false;   ///< of these: halves are put together in 16 bits (ERNIE 4.5)
+  bool half_table = false;     ///< half a head's angles; its halves turn apart (GPT-OSS)
   bool slices = false;   ///< queries, keys, values: slices, whose gradients fill zeros (Phi-3)
   bool by_head = false;  ///< a head's query, key and value stand side by side (GPT-NeoX)
+  bool selects = false;  ///< these are selected, and distances added within the product (BLOOM)
+  bool indexes = false;  ///< keys and values are indexed for each query's head, and masked (Falcon)
+  bool single_key = false;      ///< all heads' key and value are split off by a head of their own
+  bool turns_weights = false;   ///< a product's weight is turned before it is converted (Falcon)
+  bool scales_queries = false;  ///< by the module, before their product with keys (OPT)
+  bool residual_first = false;  ///< a parallel block adds attention to its input first (Cohere)
+  bool flat = false;            ///< feed-forward layers have tokens in one dimension (OPT)
+  bool counted = false;         ///< positions are sums over a mask of each sample (OPT)
 };
 
 struct Attention {
@@ -71,6 +81,7 @@ struct Attention {
   bool fused = false;    ///< queries, keys and values are one tensor, in any proportion
   bool partial = false;  ///< rotate: some channels of a head alone, which torch.cat puts back
   std::int64_t rotated_width = 0;  ///< of these channels, where the shape says; 0: all
+  std::int64_t table = 0;          ///< longest sample that ALiBi's table is made for
   bool shared_table = false;       ///< rotate: cosines and sines are made once for all layers
   /// Trained numbers that are added to the scores (T5's biases, GPT-OSS's sinks): how many, and
   /// which of the unit's tensors; 0: none.
@@ -82,9 +93,35 @@ struct Attention {
   std::int64_t rotated() const { return rotated_width > 0 ? rotated_width : head_width; }
 };
 
+/// How channels of low-rank attention turn: as halves of a head, as pairs of neighbours (DeepSeek
+/// V3), or as complex numbers (V2).
+enum class LatentRotation : std::uint8_t { halves, pairs, complex };
+
 /// Low-rank keys and values (transformer.hpp: LatentAttention), as their layer needs them.
 struct Latent {
   std::int64_t heads = 1, key_rank = 0, plain_width = 0, rotated_width = 0, value_width = 0;
+  LatentRotation rotation = LatentRotation::halves;
+};
+
+/// How transformers' ...TopKRouter of a family weighs experts and picks some for each token.
+struct Router {
+  enum class Weighing : std::uint8_t { softmax, softmax_of_chosen, sigmoid };
+  /// Which layers read tokens in one dimension: router and experts from one view, each from its
+  /// own, or all of the feed-forward part.
+  enum class Views : std::uint8_t { together, apart, throughout };
+
+  Weighing weighing = Weighing::softmax;
+  Views views = Views::together;
+  bool wide = false;         ///< its product is of fp32
+  bool wide_weight = false;  ///< and its weight is kept so: the module asks for it
+  bool narrow = false;       ///< weights of experts return to the activations' type
+  bool corrected = false;    ///< what is not trained is added to the scores that choose
+  std::int64_t groups = 0;   ///< the best of which alone take part (DeepSeek V3); 0: no groups
+  std::int64_t kept_groups = 0;
+  bool normed = false;   ///< weights are divided by their sum, in place
+  bool clamped = false;  ///< out of place, by a sum that is clamped (ERNIE 4.5)
+  bool shifted = false;  ///< by a sum and a small number (DeepSeek V3)
+  bool scaled = false;   ///< weights are multiplied by a number
 };
 
 /// Experts as one grouped product each way, as transformers, torchtitan and Megatron-LM have them.
@@ -92,9 +129,9 @@ struct ExpertGroup {
   std::int64_t count = 8, active = 2;
   std::int64_t width = 0;
   bool biases = false;
-  bool wide_router = false;  ///< Experts::wide_router
-  bool gated = true;         ///< SwiGLU; else a squared ReLU between two products
-  bool clamped = false;      ///< SwiGLU of clamped sides, one of them plus 1 (GPT-OSS)
+  Router router = {};
+  bool gated = true;     ///< SwiGLU; else a squared ReLU between two products
+  bool clamped = false;  ///< SwiGLU of clamped sides, one of them plus 1 (GPT-OSS)
   /// The router's weights multiply what stands between the products, in the activation's kernel;
   /// else what comes out of the second one.
   bool weighs_activation = false;
@@ -111,6 +148,11 @@ struct ExpertGroup {
   double imbalance = 1;             ///< tokens that this rank gets over its fair share
   bool remakes_activation = false;  ///< what stands between the products is made again in backward
 
+  /// As grouped_mm_experts_forward of transformers computes them, whole on each rank.
+  bool as_transformers() const {
+    return grouped && held == 0 && sharing == 1 && replicas == 1 && latent == 0 && capacity == 0 &&
+           !weighs_activation;
+  }
   std::int64_t own() const { return held > 0 ? held : count / replicas; }
   /// Channels that an expert's first product makes.
   std::int64_t wide() const { return gated ? 2 * width : width; }
@@ -126,6 +168,7 @@ struct Embedding {
   bool positions = false;
   bool own_ids = false;
   bool by_sample = false;  ///< `positions`: each sample has its own (RoBERTa)
+  bool counted = false;    ///< Spelling::counted
   bool narrow = false;     ///< the table is kept in 16 bits, whatever the precision is
 };
 
@@ -236,6 +279,7 @@ enum class LayerKind : std::uint8_t {
   select,
   gelu_new,
   gelu_fast,
+  gelu_written,
   rectify,
   silu_out,
   scale,
@@ -276,7 +320,9 @@ struct Layer {
   /// linear: its weight is the first unit's first tensor, and `parameter` its bias.
   bool tied = false;
   NormForm norm = NormForm::usual;  ///< layer_norm, rms_norm, head_norm
-  bool in_place = false;            ///< add
+  bool in_place = false;            ///< add, dropout
+  bool flattens = false;            ///< all that read its input have tokens in one dimension
+  bool lists = false;               ///< concatenate: its inputs stay apart, side by side
   bool gelu = false;                ///< swiglu: GELU gates in SiLU's place
   bool divides = false;             ///< scale_logits: by a number
   bool channels_last = false;       ///< the memory format of its input
@@ -295,6 +341,7 @@ struct Layer {
   LossParts loss_parts = {};  ///< of the logits' linear layer
   bool narrows = false;       ///< linear: Operator::narrows
   bool transposed = false;    ///< linear: its weight is in by out (transformers' Conv1D)
+  bool turned = false;        ///< linear: Spelling::turns_weights
   bool recomputed = false;    ///< attention: it keeps no more than its inputs until backward
   /// Its operators: those of its unit from `first_operator` on, in front of `end_operator`.
   std::uint32_t first_operator = 0, end_operator = 0;

@@ -63,7 +63,8 @@ void Layers::product(std::int64_t in, std::int64_t out, bool bias) {
           .parameter_elements = weights,
           .product = {.rows = current_.positions(),
                       .columns = static_cast<double>(out),
-                      .inner = static_cast<double>(in)}});
+                      .inner = static_cast<double>(in)},
+          .input_gradient = current_.gradient});
   if (bias) add_bias(out);
 }
 
@@ -77,6 +78,10 @@ void Layers::narrow_last_product(bool quantizes_input) {
 
 void Layers::transpose_unit() {
   for (Layer& layer : last().layers) layer.transposed = layer.kind == LayerKind::linear;
+}
+
+void Layers::turn_unit() {
+  for (Layer& layer : last().layers) layer.turned = layer.kind == LayerKind::linear;
 }
 
 void Layers::keep_unit_wide() {
@@ -273,6 +278,14 @@ void Layers::unpack_heads() {
 // 0.5 x (1 + tanh(c x (1 + 0.044715 x x))): nothing is a power, and autocast widens nothing.
 void Layers::gelu_fast() { pointwise(LayerKind::gelu_fast, 9); }
 
+// Of BloomGelu's kernels, four each way read two tensors forward, and eight backward.
+void Layers::gelu_written() {
+  const double elements = current_.elements();
+  pointwise(LayerKind::gelu_written, 9);
+  last().operators.back().eager_forward.plain = 21 * elements;
+  last().operators.back().eager_backward = {.kernels = 18, .plain = 44 * elements};
+}
+
 void Layers::scale() { pointwise(LayerKind::scale); }
 
 void Layers::scale_logits(bool divides) {
@@ -283,9 +296,9 @@ void Layers::scale_logits(bool divides) {
 
 void Layers::softcap() { pointwise(LayerKind::softcap, 3); }
 
-void Layers::dropout() {
+void Layers::dropout(bool in_place) {
   count_dropout();
-  record({.kind = LayerKind::dropout}, current_);
+  record({.kind = LayerKind::dropout, .in_place = in_place}, current_);
 }
 
 void Layers::count_dropout() {

@@ -58,6 +58,10 @@ class Layers {
   void hold() { last().layers.back().held = true; }
   /// Ends what it held until now.
   void release() { last().layers.back().releases = true; }
+  /// Layers of the last unit so far.
+  std::size_t calls() { return last().layers.size(); }
+  /// Lets all that read this layer's input have tokens in one dimension.
+  void flatten_input(std::size_t call) { last().layers.at(call).flattens = true; }
   std::vector<Unit> take() { return std::move(units_); }
 
   // Both kinds of network (layers.cpp).
@@ -69,6 +73,8 @@ class Layers {
   void name_outputs(const std::vector<std::string>& names) { last().layers.back().names = names; }
   /// Weights of the last unit's products are in by out (transformers' Conv1D).
   void transpose_unit();
+  /// They are turned before autocast makes 16 bits of them (Falcon).
+  void turn_unit();
   /// Products of the last unit stay in 16 bits, whatever the precision: it is no block.
   void keep_unit_wide();
   /// Sets the loss parts of the linear layer that was made last.
@@ -82,15 +88,17 @@ class Layers {
   void gelu();
   void gelu_new();   ///< its tanh form, operator by operator
   void gelu_fast();  ///< the same, with two products in the place of a power
-  void rectify();    ///< ReLU, out of place
-  void silu_out();   ///< SiLU, out of place
-  void scale();      ///< times a number
+  /// The same as a function of its own, which keeps its input alone (BLOOM).
+  void gelu_written();
+  void rectify();   ///< ReLU, out of place
+  void silu_out();  ///< SiLU, out of place
+  void scale();     ///< times a number
   void scale_logits(bool divides = false);
   void softcap();  ///< cap * tanh(x / cap)
   void tanh();
   void by_position();   ///< LayerKind::by_position
   void unpack_heads();  ///< LayerKind::unpack_heads
-  void dropout();
+  void dropout(bool in_place = false);
   /// Out of place or in place, the traffic is the same; fp32 under autocast if either side is.
   void add(const Activation& residual, bool in_place = false);
   /// Cross entropy with one target per position.
@@ -107,9 +115,9 @@ class Layers {
   void adaptive_pool(std::int64_t side);
   void flatten();
   /// torch.cat of `features` and the current activation, along the channels (of tokens: along the
-  /// sequence), without what it costs: DenseNet's belongs to `concatenate`, where the next unit
-  /// begins and torchvision copies; BERT's head only puts its two outputs into one.
-  void join(const Activation& features);
+  /// sequence), without what it costs: BERT's head only puts its two outputs into one. `lists`:
+  /// both stay apart until `concatenate`, where DenseNet's next unit begins.
+  void join(const Activation& features, bool lists = false);
   /// torch.cat along the channels: a copy of all of them. Backward adds slices of the gradient to
   /// what later layers have left for `added` of the sources; the last reader's slices are views.
   void concatenate(std::int64_t channels, std::int64_t added);

@@ -67,7 +67,7 @@ Precision parse_precision(const std::string& name) {
 
 bool runs_math_attention(const Attention& attention, Bytes element) {
   return attention.flash && attention.kernel == AttentionKernel::sdpa && element >= Bytes(4) &&
-         attention.kv_heads < attention.heads;
+         attention.kv_heads < attention.heads && !attention.spelling.indexes;
 }
 
 bool is_autocast(Precision precision) { return traits(precision).autocast; }

@@ -182,6 +182,7 @@ struct Operator {
   double tokens = 0;               ///< of fused attention
   bool masked = false;             ///< of attention that is not fused: a causal mask hides pairs
   bool frozen = false;             ///< its parameters get no gradient
+  bool input_gradient = true;      ///< of a product: backward makes the gradient of its input
   bool recomputed = false;         ///< of attention: runs once more in front of its backward
   bool library = false;            ///< of a loss: a kernel that torch.compile leaves as it is
   bool between_experts = false;    ///< what stands between the products of experts

@@ -122,12 +122,27 @@ void Layers::materialised_attention(const Attention& options) {
     last().operators.back().eager_forward = {.kernels = 3, .plain = 6 * pairs};
     last().operators.back().eager_backward = {.kernels = 3, .plain = 7 * pairs};
   }
-  if (options.biased || options.trained_bias > 0) move(OperatorKind::elementwise, 3 * pairs, pairs);
-  if (options.wide_softmax && !options.fused_softmax) {
-    // Reads 16 bits and writes 32; backward reads two of these and writes 16.
+  const bool sinks = options.trained_bias > 0 && !options.biased && !options.fused_softmax;
+  if (sinks) {
+    // GPT-OSS puts a column behind the scores, subtracts each row's largest, and leaves the column
+    // out of what its softmax gives, in 16 bits.
+    move(OperatorKind::elementwise, 7 * pairs, 11 * pairs);
+    last().operators.back().eager_forward = {.kernels = 4, .plain = 7 * pairs};
+    last().operators.back().eager_backward = {.kernels = 7, .plain = 11 * pairs};
+  } else if (options.biased || options.trained_bias > 0) {
+    move(OperatorKind::elementwise, 3 * pairs, pairs);
+  }
+  if (options.wide_softmax && !options.fused_softmax && !sinks) {
+    // softmax(dtype=float32): of bf16 an fp32 copy is made before, and of its gradient bf16
+    // (aten/src/ATen/native/SoftMax.cpp); what it gives becomes 16 bits again.
+    append({.kind = OperatorKind::cast,
+            .forward_elements = pairs,
+            .backward_elements = pairs,
+            .always_fp32 = true,
+            .by_row = true});
     append({.kind = OperatorKind::normalization,
-            .forward_elements = 1.5 * pairs,
-            .backward_elements = 2.5 * pairs,
+            .forward_elements = 2 * pairs,
+            .backward_elements = 3 * pairs,
             .always_fp32 = true,
             .by_row = true});
     append({.kind = OperatorKind::cast,

@@ -18,8 +18,17 @@ enum class NormPlace : std::uint8_t { before, after_sum, around, after };
 /// first block of each stack owns (T5).
 enum class PositionKind : std::uint8_t { none, rope, learned, alibi, relative };
 /// The function between the products of a feed-forward layer. `gelu_new` is GELU's tanh form
-/// written out operator by operator, as GPT-2 has it; `gelu_fast` the same in other operators.
-enum class ActivationKind : std::uint8_t { gelu, gelu_new, gelu_fast, relu, relu_squared, silu };
+/// written out operator by operator, as GPT-2 has it; `gelu_fast` the same in other operators;
+/// `gelu_written` as a function of its own, which keeps its input alone (BLOOM).
+enum class ActivationKind : std::uint8_t {
+  gelu,
+  gelu_new,
+  gelu_fast,
+  gelu_written,
+  relu,
+  relu_squared,
+  silu
+};
 /// Norms of queries and keys: none, of each head, of all heads at once (OLMo 2), or of each head
 /// that is rotated, without weights (Llama 4).
 enum class HeadNorm : std::uint8_t { none, each_head, all_heads, rotated_heads };
@@ -39,6 +48,7 @@ struct LatentAttention {
   std::int64_t plain_width = 128;   ///< of a head's queries and keys, not rotated
   std::int64_t rotated_width = 64;  ///< and rotated
   std::int64_t value_width = 128;   ///< of a head's values
+  LatentRotation rotation = LatentRotation::halves;
 };
 
 /// A mixture of experts in the place of a feed-forward layer.
@@ -49,8 +59,8 @@ struct Experts {
   std::int64_t shared_width = 0;  ///< of the experts that every token passes, together; 0: none
   bool shared_gate = false;       ///< the shared experts' output is scaled per token (Qwen 2)
   bool biases = false;            ///< of the router and of each expert (GPT-OSS)
-  bool wide_router = false;       ///< its product is of fp32, but under autocast (GLM-4.5)
-  bool clamped = false;           ///< ExpertGroup::clamped
+  Router router = {};
+  bool clamped = false;  ///< ExpertGroup::clamped
   /// Channels that tokens have on their way through experts, by a product before and one behind
   /// (Nemotron 3's latent experts); 0: all.
   std::int64_t latent = 0;

@@ -32,7 +32,7 @@ void Layers::latent_heads(const LatentAttention& latent, std::int64_t heads,
   record({.kind = LayerKind::latent_heads,
           .other = queries.value,
           .latent = {heads, latent.key_rank, latent.plain_width, latent.rotated_width,
-                     latent.value_width}},
+                     latent.value_width, latent.rotation}},
          input, 2);
 }
 
@@ -73,9 +73,9 @@ void Layers::router(const ExpertGroup& options) {
   cast(false);
   parameter(options.count * current_.channels);
   if (options.biases) parameter(options.count);
-  if (options.wide_router) to_float();
+  if (options.router.wide) to_float();
   product(current_.channels, options.count, options.biases);
-  last().operators.back().always_fp32 = options.wide_router;
+  last().operators.back().always_fp32 = options.router.wide;
   current_.wide = false;
   current_.channels = options.count;
   cast(true);
@@ -227,6 +227,12 @@ void Layers::experts(const ExpertGroup& options) {
   current_.gradient = true;
   record({.kind = LayerKind::experts, .experts = options}, input,
          options.biases ? std::size_t{6} : std::size_t{options.latent > 0 ? 5U : 3U});
+  Layer& made = last().layers.back();
+  if (!options.as_transformers()) return;
+  made.flattens = options.router.views == Router::Views::throughout;
+  if (!options.router.wide_weight) return;
+  last().traits.resize(last().tensors.size());
+  last().traits[made.parameter].storage = StoredAs::fp32;
 }
 
 void Layers::gate(const Activation& gated) {

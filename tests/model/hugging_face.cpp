@@ -298,7 +298,7 @@ BOOST_AUTO_TEST_CASE(a_router_in_fp32_keeps_copies_of_what_it_multiplies) {
   const auto kept_of = [](bool wide, Precision precision) {
     TransformerShape t = small_shape();
     t.experts = Experts{.count = 8, .active = 2, .width = 32, .shared_width = 32};
-    t.experts->wide_router = wide;
+    t.experts->router.wide = wide;
     const Model model = build_transformer(t, {.sequence = 256});
     return kept(memory_tape(model, {.precision = precision, .batch = 1}));
   };

@@ -215,8 +215,10 @@ BOOST_AUTO_TEST_CASE(quantization_reaches_experts) {
 // Each of four ranks has a quarter of the experts, all else, and all rows.
 BOOST_AUTO_TEST_CASE(replicated_tokens_split_nothing_but_experts) {
   const ModelParallel parallel{.replicated_experts = 4};
-  const Model whole = transformer_model(mixture(), kTokens);
-  const Model share = share_of(mixture(), kTokens, parallel);
+  ModelShape shape = kTokens;
+  shape.grouped_experts = false;  // transformers' experts are whole on each rank
+  const Model whole = transformer_model(mixture(), shape);
+  const Model share = share_of(mixture(), shape, parallel);
   const double experts = 3.0 * 8 * 3 * 256 * 512;
   check_close(static_cast<double>(whole.parameters() - share.parameters()), experts * 3 / 4);
   check_close(kept_by(memory_tape(share, {.precision = Precision::bf16_pure}), 2),

@@ -61,8 +61,9 @@ def _transformer(case):
     with cuda_rules.building():
         module = HEADS[FAMILIES[case.network].head].from_config(
             config, attn_implementation=case.attention, dtype=DTYPES[case.precision])
-    if hasattr(module.config, "use_cache"):
-        module.config.use_cache = False
+    for each in module.modules():  # a decoder's config is a copy
+        if hasattr(getattr(each, "config", None), "use_cache"):
+            each.config.use_cache = False
     if case.lora:
         import peft
         with mock.patch.object(torch.nn.Module, "to", _replaced):

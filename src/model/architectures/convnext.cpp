@@ -61,6 +61,7 @@ Model build_convnext_large(const ModelShape& asked) {
   layers.adaptive_pool(1);
   layers.layer_norm();
   layers.linear({shape.classes});
+  layers.flatten_input(layers.calls() - 1);
   layers.cross_entropy();
   return image_model("convnext_large", shape, kConvNextSource, layers);
 }

@@ -16,15 +16,15 @@ constexpr std::int64_t kBottleneck = 4 * kGrowth;
 /// A dense layer reads the concatenation of all features before it; the block's features grow by
 /// its output.
 void append_dense_layer(Layers& layers, std::int64_t channels, int layer) {
-  layers.concatenate(channels, layer + 1);
   const Activation features = layers.current();
+  layers.concatenate(channels, layer + 1);
   layers.batch_norm();
   layers.relu();
   layers.convolution({.channels = kBottleneck});
   layers.batch_norm();
   layers.relu();
   layers.convolution({.channels = kGrowth, .kernel = 3, .padding = 1});
-  layers.join(features);
+  layers.join(features, true);
 }
 
 void append_transition(Layers& layers, std::int64_t channels) {

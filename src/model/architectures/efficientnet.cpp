@@ -89,7 +89,7 @@ Model build_efficientnet_v2_l(const ModelShape& asked) {
   layers.unit("head");
   append_activated(layers, {.channels = kHead});
   layers.adaptive_pool(1);
-  layers.dropout();
+  layers.dropout(true);
   layers.linear({shape.classes});
   layers.cross_entropy();
   return image_model("efficientnet_v2_l", shape, kEfficientNetSource, layers);

@@ -18,6 +18,7 @@ void append_stack(TransformerBuild& b, const std::string& name) {
     b.layers.unit(fmt::format("{}.{}", name, block));
     append_block(b, block);
     if (b.t.transposed_weights) b.layers.transpose_unit();
+    if (b.t.spelling.turns_weights) b.layers.turn_unit();
     keep_ends_wide(b, block, b.t.layers);
   }
 }

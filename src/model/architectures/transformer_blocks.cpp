@@ -39,6 +39,7 @@ Attention attention_of(const TransformerBuild& b, std::int64_t block) {
           .fused = t.fused_qkv && !t.multihead,
           .partial = t.partial_rotation,
           .rotated_width = t.rotated_width,
+          .table = t.position == PositionKind::alibi ? t.tokens : 0,
           .shared_table = t.shared_rotary,
           .spelling = t.spelling};
 }
@@ -138,6 +139,8 @@ void append_activation(TransformerBuild& b) {
       return b.layers.gelu_new();
     case ActivationKind::gelu_fast:
       return b.layers.gelu_fast();
+    case ActivationKind::gelu_written:
+      return b.layers.gelu_written();
     case ActivationKind::relu:
       return b.layers.rectify();
     case ActivationKind::relu_squared:
@@ -188,7 +191,7 @@ void append_experts(TransformerBuild& b, std::int64_t block) {
                     .active = experts.active,
                     .width = experts.width,
                     .biases = experts.biases,
-                    .wide_router = experts.wide_router,
+                    .router = experts.router,
                     .gated = b.t.gated,
                     .clamped = experts.clamped,
                     .weighs_activation = b.shape.weighs_activation,
@@ -238,8 +241,16 @@ void append_parallel_block(TransformerBuild& b, std::int64_t block) {
   b.layers.resume(b.t.parallel_norms == 2 ? input : normed);
   if (b.t.parallel_norms == 2) append_norm(b);
   append_feed_forward(b, block);
-  b.layers.add(attended);
+  if (!b.t.spelling.residual_first) {
+    b.layers.add(attended);
+    return b.layers.add(input);
+  }
+  const Activation forward = b.layers.current();
+  b.layers.resume(attended);
   b.layers.add(input);
+  const Activation sum = b.layers.current();
+  b.layers.resume(forward);
+  b.layers.add(sum);
 }
 
 }  // namespace
@@ -259,7 +270,10 @@ void append_block(TransformerBuild& b, std::int64_t block) {
   if (parts.mixer == MixerKind::state_space) append_residual(b, [&] { append_state_space(b); });
   if (parts.mixer == MixerKind::short_convolution)
     append_residual(b, [&] { append_short_convolution(b); });
-  if (parts.feed_forward) append_residual(b, [&] { append_feed_forward(b, block); });
+  if (!parts.feed_forward) return;
+  const std::size_t first = b.layers.calls();
+  append_residual(b, [&] { append_feed_forward(b, block); });
+  if (b.t.spelling.flat) b.layers.flatten_input(first);
 }
 
 void append_cross_attention(TransformerBuild& b, const Activation& encoded, std::int64_t block) {

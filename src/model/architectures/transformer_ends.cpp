@@ -43,6 +43,7 @@ void append_token_embeddings(TransformerBuild& b) {
                       .parameter = 1,
                       .positions = true,
                       .by_sample = b.t.own_positions,
+                      .counted = b.t.spelling.counted,
                       .narrow = b.shape.narrow_embeddings});
     layers.hold();
     sums.push_back(layers.current());

@@ -21,6 +21,8 @@ std::string format_of(ElementType type, const std::string& narrow) {
       return "uint8";
     case ElementType::boolean:
       return "bool";
+    case ElementType::complex64:
+      return "complex64";
   }
   return "fp32";
 }

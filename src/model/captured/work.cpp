@@ -121,6 +121,7 @@ Work convolutions(const Kernel& kernel, double batch) {
     op.backward_flops = gradients * op.forward_flops;
     op.backward_elements = gradients * op.forward_elements;
     op.frozen = !weight;
+    op.input_gradient = input;
     work.flops = op.backward_flops;
     work.operators = gradients;
   }

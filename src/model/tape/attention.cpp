@@ -38,42 +38,6 @@ Tensor product_of_heads(Recorder& recorder, const Tensor& given, const Tensor& o
                  {left.sizes[0], left.sizes[1], product.sizes[1], product.sizes[2]});
 }
 
-/// (samples, heads, tokens, width) of (samples, tokens, heads * width).
-Tensor split_heads(Recorder& recorder, const Tensor& input, std::int64_t heads) {
-  if (input.dimensions() == 4) return input;
-  const Tensor four =
-      reshape(recorder, input, {input.sizes[0], input.sizes[1], heads, input.sizes[2] / heads});
-  return transpose(recorder, four, 1, 2);
-}
-
-}  // namespace
-
-/// Queries, keys and values as three values of one node, if they came as one tensor.
-Tensors heads_of(Recorder& recorder, const Tensors& inputs, const Attention& o) {
-  Tensors three(
-      inputs.begin(),
-      inputs.begin() + std::min<std::ptrdiff_t>(3, static_cast<std::ptrdiff_t>(inputs.size())));
-  if (three.size() == 1 && o.spelling.by_head) {
-    const Tensor& whole = inputs.front();
-    const Sizes four = {whole.sizes[0], whole.sizes[1], o.heads, whole.sizes[2] / o.heads};
-    return chunk(recorder, transpose(recorder, reshape(recorder, whole, four), 1, 2), 3);
-  }
-  const std::vector<std::int64_t> widths = {o.heads * o.head_width, o.kv_heads * o.head_width,
-                                            o.kv_heads * o.values()};
-  if (three.size() == 1 && o.spelling.slices) {
-    three.clear();
-    for (const std::int64_t width : widths)
-      three.push_back(slice(recorder, inputs.front(), 2, width));
-  } else if (three.size() == 1) {
-    three = split(recorder, inputs.front(), 2, widths);
-  }
-  const std::int64_t counts[] = {o.heads, o.kv_heads, o.kv_heads};
-  for (std::size_t i = 0; i < 3; ++i) three[i] = split_heads(recorder, three[i], counts[i]);
-  return three;
-}
-
-namespace {
-
 /// (samples, tokens, heads * width), by a copy where no view has it.
 Tensor joined_heads(Recorder& recorder, const Tensor& output) {
   const Tensor tokens = transpose(recorder, output, 1, 2);
@@ -173,12 +137,14 @@ Tensor probabilities(Recorder& recorder, const Tensor& queries, const Tensor& ke
   return safe_softmax(recorder, scores);
 }
 
-/// A copy of each key's head for every query's head that shares it (repeat_kv).
-Tensor repeated(Recorder& recorder, const Tensor& input, std::int64_t heads) {
+/// A copy of each key's head for every query's head that shares it: repeat_kv, or
+/// torch.repeat_interleave, which copies one that all share, too.
+Tensor repeated(Recorder& recorder, const Tensor& input, std::int64_t heads, bool copies = false) {
   const std::int64_t times = heads / input.sizes[1];
   if (times == 1) return input;
   const Sizes five = {input.sizes[0], input.sizes[1], times, input.sizes[2], input.sizes[3]};
-  const Tensor expanded = expand(recorder, unsqueeze(recorder, input, 2), five);
+  Tensor expanded = expand(recorder, unsqueeze(recorder, input, 2), five);
+  if (copies) expanded = clone(recorder, expanded);
   return reshape(recorder, expanded, {input.sizes[0], heads, input.sizes[2], input.sizes[3]});
 }
 
@@ -230,6 +196,24 @@ Tensor with_sink_column(Recorder& recorder, const Tensor& scores, const Paramete
   return concatenate(recorder, {scores, expand(recorder, four, column)}, 3);
 }
 
+/// Each row's largest, whose gradient is scattered into zeros.
+Tensor row_maximum(Recorder& recorder, const Tensor& scores) {
+  Sizes rows = scores.sizes;
+  rows[rows.size() - 1] = 1;
+  Tensor output = recorder.take(rows, scores.type);
+  const Tensor places = recorder.take(rows, Type::int64);
+  recorder.record("max", {&scores}, {&output, &places});
+  recorder.connect(
+      output, {scores},
+      [&recorder, places, whole = scores.sizes](const Gradients& gradients) -> Gradients {
+        const Tensor& dy = gradients[0];
+        const Tensor zeros = recorder.call("new_zeros", {&dy}, whole, dy.type);
+        recorder.record("scatter_", {&zeros, &places, &dy}, {&zeros});
+        return {zeros};
+      });
+  return output;
+}
+
 // eager_attention_forward of GPT-OSS: a column of sinks behind the masked scores, each row's
 // largest subtracted, and a softmax of the scores' own type.
 Tensor with_sinks(Recorder& recorder, const Tensors& inputs, const AttentionSize& size) {
@@ -242,27 +226,73 @@ Tensor with_sinks(Recorder& recorder, const Tensors& inputs, const AttentionSize
     scores = masked(recorder, scores, mask);
     const Tensor joined = with_sink_column(recorder, scores, size.bias);
     scores = undefined();
-    Tensor lowered = pointwise(recorder, "sub", joined);
-    recorder.connect(lowered, {joined},
-                     [](const Gradients& gradients) -> Gradients { return {gradients[0]}; });
-    kept = unary_of_output(recorder, lowered, kSoftmax);
+    kept = unary_of_output(recorder, subtract(recorder, joined, row_maximum(recorder, joined)),
+                           kSoftmax);
   }
   if (size.options.dropout) kept = dropout(recorder, kept);
   return product_of_heads(recorder, slice(recorder, kept, 3, kept.sizes[3] - 1), values);
 }
 
-// BloomAttention and MptAttention: slopes and a mask are added to the scores.
-Tensor with_slopes(Recorder& recorder, const Tensors& inputs, const AttentionSize& size) {
-  const Tensor values = contiguous(recorder, inputs[2]);
+/// Samples and heads as one dimension.
+Sizes product_sizes(const Sizes& four) { return {four[0] * four[1], four[2], four[3]}; }
+
+/// torch.baddbmm of ALiBi's slopes, queries and keys: backward multiplies each side's gradient by
+/// a number.
+Tensor added_product(Recorder& recorder, const Tensor& slopes, const Tensor& left,
+                     const Tensor& right) {
+  const Sizes out = {left.sizes[0], left.sizes[1], right.sizes[2]};
+  Tensor output = recorder.call("baddbmm", {&slopes, &left, &right}, out, left.type);
+  recorder.connect(
+      output, {left, right},
+      [&recorder, x = left.detached(),
+       y = right.detached()](const Gradients& gradients) -> Gradients {
+        const Tensor& dy = gradients[0];
+        const Tensor x_t = transpose(recorder, x, 1, 2);
+        const Tensor y_t = transpose(recorder, y, 1, 2);
+        const Tensor to_right = recorder.call("bmm", {&x_t, &dy}, y.sizes, y.type);
+        const Tensor to_left = recorder.call("bmm", {&dy, &y_t}, x.sizes, x.type);
+        return {with_number(recorder, "mul", to_left), with_number(recorder, "mul", to_right)};
+      });
+  return output;
+}
+
+// BloomAttention: samples and heads are one dimension, and the mask is one for all heads.
+Tensor with_selected_slopes(Recorder& recorder, const Tensors& inputs, const AttentionSize& size) {
+  Tensors three;
+  for (const Tensor& one : inputs)
+    three.push_back(lower(recorder, reshape(recorder, one, product_sizes(one.sizes))));
+  const Sizes four = {inputs[0].sizes[0], inputs[0].sizes[1], size.tokens, size.tokens};
   Tensor kept;
   {
-    const Tensor scores =
-        product_of_heads(recorder, inputs[0], transpose(recorder, inputs[1], 2, 3));
-    const Tensor mask = recorder.workspace({size.tokens, size.tokens}, scores.type);
+    const Tensor slopes = lower(recorder, size.slopes);
+    const Tensor product =
+        added_product(recorder, slopes, three[0], transpose(recorder, three[1], 1, 2));
+    const Tensor scores = reshape(recorder, product, four);
+    const Tensor mask = mask_of(recorder, size, scores.type);
     kept = to(recorder, softmax_in_fp32(recorder, masked(recorder, scores, mask)), inputs[0].type);
   }
   if (size.options.dropout) kept = dropout(recorder, kept);
-  return product_of_heads(recorder, kept, values);
+  const Tensor probabilities = lower(recorder, reshape(recorder, kept, product_sizes(four)));
+  return reshape(recorder, batched_product(recorder, probabilities, three[2]), inputs[2].sizes);
+}
+
+// MptAttention: slopes of fp32 are added to the scaled scores, which are masked then.
+Tensor with_slopes(Recorder& recorder, const Tensors& inputs, const AttentionSize& size) {
+  Tensor kept;
+  {
+    const Tensor scores = scaled_scores(recorder, inputs[0], inputs[1]);
+    const Tensor sum = masked(recorder, scores, size.slopes);
+    Tensor hidden = pointwise(recorder, "masked_fill", sum, size.mask);
+    hidden.type = sum.type;
+    recorder.connect(hidden, {sum},
+                     [&recorder, mask = size.mask](const Gradients& gradients) -> Gradients {
+                       return {pointwise(recorder, "masked_fill", gradients[0], mask)};
+                     });
+    const Tensor wide = to(recorder, hidden, Type::float32);
+    kept = to(recorder, unary_of_output(recorder, wide, kSoftmax), inputs[0].type);
+  }
+  if (size.options.dropout) kept = dropout(recorder, kept);
+  return product_of_heads(recorder, kept, inputs[2]);
 }
 
 // _scaled_dot_product_attention_math, which CPUs run where there is dropout, and GPUs for fp32 with
@@ -272,7 +302,7 @@ Tensor materialised(Recorder& recorder, const Tensors& inputs, const AttentionSi
   const Type inside = recorder.on_cpu() ? Type::float32 : type;
   const bool repeats = size.options.flash && !recorder.on_cpu();
   const auto whole = [&](const Tensor& heads) {
-    return repeats ? repeated(recorder, heads, size.options.heads) : heads;
+    return repeats ? repeated(recorder, heads, size.options.heads, true) : heads;
   };
   const Tensor keys = to(recorder, whole(inputs[1]), inside);
   const Tensor values = to(recorder, whole(inputs[2]), inside);
@@ -300,11 +330,13 @@ Tensors attention(Recorder& recorder, const Tensors& inputs, const AttentionSize
   const bool has_bias = !size.bias.sizes.empty();
   const bool plain = eager && !o.fused_softmax && !has_bias;
   const bool sinks = eager && !o.fused_softmax && !o.biased && has_bias;
-  const Tensor output = fused               ? flash_attention(recorder, heads, size)
-                        : sinks             ? with_sinks(recorder, heads, size)
-                        : plain && o.biased ? with_slopes(recorder, heads, size)
-                        : plain             ? written_out(recorder, heads, size)
-                                            : materialised(recorder, heads, size);
+  const Tensor output =
+      fused   ? flash_attention(recorder, heads, size)
+      : sinks ? with_sinks(recorder, heads, size)
+      : plain && o.biased
+          ? (o.spelling.selects ? with_selected_slopes : with_slopes)(recorder, heads, size)
+      : plain ? written_out(recorder, heads, size)
+              : materialised(recorder, heads, size);
   return {joined_heads(recorder, output), output};
 }
 

@@ -14,6 +14,7 @@ std::int64_t bytes_of(Type type) {
     case Type::float16:
       return 2;
     case Type::int64:
+    case Type::complex64:
       return 8;
     case Type::int32:
       return 4;

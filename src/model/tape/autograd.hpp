@@ -6,6 +6,7 @@
 #include <memory>
 #include <set>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -19,7 +20,7 @@
 namespace rehearse::tape {
 
 /// Types of elements; float16: bf16, too.
-enum class Type : std::uint8_t { float32, float16, int64, int32, byte, boolean };
+enum class Type : std::uint8_t { float32, float16, int64, int32, byte, boolean, complex64 };
 std::int64_t bytes_of(Type type);
 
 class Recorder;
@@ -145,10 +146,16 @@ class Recorder {
                                      narrow_element(options_.precision).value());
   }
   Float8 float8() const { return model_.float8; }
+  /// Whether weights of convolutions are in torch.channels_last, as the whole network is.
+  bool weighs_channels_last() const {
+    return model_.variant.find("channels_last") != std::string::npos;
+  }
   /// Whether modules of the unit that runs are one kernel each, and save what those need.
   bool compiled() const { return model_.is_fused(unit_); }
   /// Type of parameters and the batch.
   Type parameter_type() const;
+  /// Type of activations that linear layers make.
+  Type narrow_type() const { return autocast() ? Type::float16 : parameter_type(); }
   /// Trait of a parameter: whether it is trained, and how it is kept.
   ParameterTrait trait(std::uint32_t unit, std::uint32_t parameter) const {
     check(unit < model_.units.size(), "a parameter of a unit that is not there");

@@ -184,7 +184,10 @@ Gradients cudnn_backward(Recorder& recorder, const Window& s, Type type,
   Gradients results = {undefined(), undefined(), undefined()};
   if (needed[0]) results[0] = recorder.take(s.input_shape(last), type);
   if (!needed[1]) return results;
-  results[1] = recorder.take(s.weight_sizes(), type);
+  // It comes as the input lies; AccumulateGrad copies what is not laid out as its weight.
+  const bool turned = last && !recorder.weighs_channels_last();
+  results[1] =
+      recorder.take(turned ? channels_last(s.weight_sizes()) : tape::Shape(s.weight_sizes()), type);
   if (s.options.bias) results[2] = recorder.take(s.out.channels, type);
   return results;
 }

@@ -186,9 +186,50 @@ Tensor subtract(Recorder& recorder, const Tensor& left, const Tensor& right) {
   return output;
 }
 
+Tensor clamp(Recorder& recorder, const Tensor& input, bool low, bool high) {
+  Tensor output = pointwise(recorder, "clamp", input);
+  recorder.connect(
+      output, {input},
+      [&recorder, low, high, x = input.detached()](const Gradients& gradients) -> Gradients {
+        const Tensor& dy = gradients[0];
+        const auto compared = [&](std::string_view op) {
+          return recorder.call(op, {&x}, x.sizes, Type::boolean);
+        };
+        const Tensor zero = recorder.call("scalar_tensor", {}, Sizes(), dy.type);
+        Tensor mask = low ? compared("ge") : compared("le");
+        if (low && high) {
+          const Tensor upper = compared("le");
+          mask = recorder.call("logical_and_", {&mask, &upper}, x.sizes, Type::boolean);
+        }
+        return {recorder.call("where", {&mask, &dy, &zero}, x.sizes, dy.type)};
+      });
+  return output;
+}
+
 void divide_in_place(Recorder& recorder, const Tensor& tensor) {
   const Number divisor(recorder, tensor.type);
   recorder.record("div_", {&tensor}, {&tensor});
+}
+
+// torch/csrc/autograd's CopySlices writes the view's gradient into a copy of the whole.
+Tensor dropout_in_place(Recorder& recorder, const Tensor& input) {
+  const Tensor noise = recorder.take(input.sizes, input.type);
+  recorder.record("bernoulli_", {&noise}, {&noise});
+  divide_in_place(recorder, noise);
+  Tensor output = input.detached();
+  recorder.record("mul_", {&output, &noise}, {&output});
+  recorder.connect(output, {input}, [&recorder, noise](const Gradients& gradients) -> Gradients {
+    const Tensor& dy = gradients[0];
+    const Tensor base = dy.as({dy.sizes[0], dy.sizes[1], 1, 1});
+    const Tensor whole = recorder.take(base.sizes, dy.type);
+    recorder.record("copy_", {&whole, &base}, {&whole});
+    const Tensor slice = whole.as(dy.sizes);
+    const Tensor copy = recorder.call("clone", {&slice}, dy.sizes, dy.type);
+    const Tensor product = recorder.call("mul", {&copy, &noise}, dy.sizes, dy.type);
+    recorder.record("copy_", {&slice, &product}, {&slice});
+    return {slice};
+  });
+  return output;
 }
 
 // On CUDA native_dropout keeps a byte per element; on CPUs the mask is a tensor like the input,

@@ -43,7 +43,7 @@ struct FlashKernel {
 FlashKernel kernel_of(const Attention& o, Type type) {
   if (o.kernel != AttentionKernel::sdpa && o.kernel != AttentionKernel::cudnn)
     return {"_flash_attention_forward", "_flash_attention_backward"};
-  if (type == Type::float16 && !o.biased && o.head_width % 8 == 0 &&
+  if (type == Type::float16 && !o.biased && !o.spelling.indexes && o.head_width % 8 == 0 &&
       (o.head_width <= 128 || o.head_width == 256))
     return {.forward = "_scaled_dot_product_cudnn_attention",
             .backward = "_scaled_dot_product_cudnn_attention_backward",
@@ -60,6 +60,16 @@ Shape by_tokens(const Sizes& sizes) {
 /// The sizes, in the order of memory that `like` has.
 Shape ordered_as(const Shape& like, const Sizes& sizes) {
   return like.strides[1] > like.strides[2] ? Shape(sizes) : by_tokens(sizes);
+}
+
+/// A mask that a module hands on, as numbers (scaled_dot_product_attention: convert_boolean_mask).
+Tensor own_mask(Recorder& recorder, const Tensor& queries) {
+  const Sizes pairs = {queries.sizes[0], 1, queries.sizes[2], queries.sizes[2]};
+  const Tensor zeros = recorder.call("zeros", {}, pairs, queries.type);
+  Tensor seen;
+  static_cast<Shape&>(seen) = pairs;
+  seen.type = Type::boolean;
+  return recorder.call("masked_fill", {&zeros, &seen}, pairs, queries.type);
 }
 
 }  // namespace
@@ -92,7 +102,9 @@ Tensor flash_attention(Recorder& recorder, Tensors inputs, const AttentionSize& 
   }
   const std::vector<std::pair<std::string_view, std::vector<double>>> with = {
       {"dropout_p", {o.dropout ? 0.1 : 0.0}}, {"is_causal", {o.causal ? 1.0 : 0.0}}};
-  recorder.record(kernel.forward, {&q, &k, &v}, {&output, &logarithms, &seed, &offset},
+  const Tensor mask =
+      o.spelling.indexes && !recorder.on_cpu() ? own_mask(recorder, q) : undefined();
+  recorder.record(kernel.forward, {&q, &k, &v, &mask}, {&output, &logarithms, &seed, &offset},
                   {.with = with});
   Tensors saved = {output, logarithms, seed, offset};
   for (const Tensor& input : inputs) saved.push_back(input.detached());
@@ -105,14 +117,14 @@ Tensor flash_attention(Recorder& recorder, Tensors inputs, const AttentionSize& 
   recorder.connect(
       output, inputs,
       [&recorder, size, kernel, laid_out, pairs, rows, type, saved, sinks, trains_biases, with,
-       wide = inputs.back().type](const Gradients& gradients) -> Gradients {
+       mask, wide = inputs.back().type](const Gradients& gradients) -> Gradients {
         Gradients results;
         const Tensor biases = trains_biases ? recorder.workspace(pairs, type) : undefined();
         for (std::size_t side = 4; side < 7; ++side)
           results.push_back(recorder.take(laid_out(saved[side]), type));
         recorder.record(kernel.backward,
-                        {&gradients[0], &saved[4], &saved[5], &saved[6], &saved[0], &saved[1],
-                         &saved[2], &saved[3]},
+                        {&gradients[0], &saved[4], &saved[5], &saved[6], &mask, &saved[0],
+                         &saved[1], &saved[2], &saved[3]},
                         {&results[0], &results[1], &results[2]}, {.with = with});
         if (sinks) results.push_back(recorder.take(size.bias.sizes, wide));
         if (recorder.on_cpu()) {

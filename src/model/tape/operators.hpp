@@ -57,6 +57,8 @@ Tensor unary_of_output(Recorder& recorder, const Tensor& input, const Unary& op)
 inline constexpr Unary kGelu{"gelu", "gelu_backward"}, kSilu{"silu", "silu_backward"},
     kTanh{"tanh", "tanh_backward"}, kSigmoid{"sigmoid", "sigmoid_backward"},
     kRelu{"relu", "threshold_backward"}, kSoftmax{"_softmax", "_softmax_backward_data"};
+/// torch.clamp to a lower bound, an upper one, or both.
+Tensor clamp(Recorder& recorder, const Tensor& input, bool low, bool high);
 /// Without autograd.
 Tensor pointwise(Recorder& recorder, std::string_view op, const Tensor& one);
 Tensor pointwise(Recorder& recorder, std::string_view op, const Tensor& one, const Tensor& other);
@@ -68,6 +70,11 @@ Tensor fused_copy(Recorder& recorder, const Tensor& input);
 Tensor relu_in_place(Recorder& recorder, const Tensor& input);
 Tensor silu_in_place(Recorder& recorder, const Tensor& input);
 Tensor dropout(Recorder& recorder, const Tensor& input);
+/// Of a view: noise is made by kernels of its own, as no kernel drops in place
+/// (aten/src/ATen/native/Dropout.cpp).
+Tensor dropout_in_place(Recorder& recorder, const Tensor& input);
+/// Rows of a tensor in another order, or other elements of it; the order is saved.
+Tensor gathered(Recorder& recorder, const Tensor& input, const Tensor& order, const Sizes& sizes);
 
 /// The copy that a CPU kernel makes of a side of another type than it computes in; undefined where
 /// none is made.
@@ -93,6 +100,7 @@ struct LinearOptions {
   std::int64_t out = 0;  ///< channels of the output
   std::optional<Parameter> bias = std::nullopt;
   bool transposed = false;
+  bool turned = false;    ///< Spelling::turns_weights
   bool function = false;  ///< called as a function, not as a module
   bool wide = false;      ///< input and weight are made fp32, but under autocast
   /// Positions of the input once it is gathered from the ranks that share the tokens: it keeps its
@@ -146,6 +154,9 @@ Tensor mean(Recorder& recorder, const Tensor& input, const std::vector<std::size
 
 Tensor convolution(Recorder& recorder, const Tensor& input, const Layer& layer);
 
+/// Weights of each token's experts, tokens by experts that it passes, and which these are.
+Tensor routed(Recorder& recorder, const Tensor& logits, const ExpertGroup& options, Tensor& chosen);
+
 Tensor embedding(Recorder& recorder, const Tensor& rows, const Parameter& table);
 /// Mean over `targets` of the logits, positions by classes.
 Tensor cross_entropy(Recorder& recorder, const Tensor& logits);
@@ -166,6 +177,7 @@ struct AttentionSize {
   Parameter bias = {};  ///< of the scores; no sizes: none
   /// What the network has made for all layers' scores; undefined: each makes its own.
   Tensor mask = undefined();
+  Tensor slopes = undefined();  ///< ALiBi's
 };
 /// Queries, keys and values, (samples, heads, tokens, width) each, of such or of one tensor or
 /// three of (samples, tokens, heads * width).

@@ -78,6 +78,7 @@ void Player::play_chunk(const Chunk& chunk) {
   values_.clear();
   rotary_.clear();
   masks_.clear();
+  slopes_ = undefined();
   recorder_.end_forward();
   recorder_.end_chunk(chunk.end - 1, output);
   outputs_.clear();
@@ -118,6 +119,7 @@ void Player::play_unit(std::uint32_t number) {
   if (number + 1 == end_ && has_loss_) {
     rotary_.clear();
     masks_.clear();
+    slopes_ = undefined();
   }
   const std::vector<Layer>& layers = model_.units[number].layers;
   const std::uint32_t entered = values_.rbegin()->first;
@@ -170,6 +172,7 @@ bool Player::joins_loss(const Layer& layer) const {
 
 Player::Value Player::run(const Layer& layer) {
   Recorder& r = recorder_;
+  if (layer.flattens) flatten(values_.at(layer.input).front());
   switch (layer.kind) {
     case LayerKind::linear:
       if (layer.loss_parts.any()) {
@@ -190,7 +193,8 @@ Player::Value Player::run(const Layer& layer) {
     case LayerKind::sigmoid:
       return {unary_of_output(r, input(layer), kSigmoid)};
     case LayerKind::dropout:
-      return {dropout(r, input(layer))};
+      return {layer.in_place && !r.on_cpu() ? dropout_in_place(r, by_channels(layer))
+                                            : dropout(r, input(layer))};
     case LayerKind::relu:
       return {relu_in_place(r, input(layer))};
     case LayerKind::silu:
@@ -214,11 +218,9 @@ Player::Value Player::run(const Layer& layer) {
                    : layer.kind == LayerKind::average_pool ? kAveragePool
                                                            : kAdaptivePool)};
     case LayerKind::mean:
-      return {mean(r, as_image(layer), {2, 3})};
-    case LayerKind::concatenate: {
-      const std::size_t channels = input(layer).dimensions() == 4 ? 1 : 2;
-      return {concatenate(r, {input(layer), other(layer)}, channels)};
-    }
+      return {global_mean(layer)};
+    case LayerKind::concatenate:
+      return joined(layer);
     case LayerKind::layer_scale:
       return {scaled(layer)};
     case LayerKind::stochastic_depth:
@@ -232,6 +234,7 @@ Player::Value Player::run(const Layer& layer) {
       if (const auto mask = masks_.find(layer.attention.window > 0);
           adds_mask(layer) && mask != masks_.end())
         size.mask = mask->second;
+      size.slopes = slopes_;
       const auto attends = [&r, size](const Value& sides) { return attention(r, sides, size); };
       return layer.recomputed ? r.checkpoint(values_.at(layer.input), attends)
                               : attends(values_.at(layer.input));
@@ -245,6 +248,8 @@ Player::Value Player::run(const Layer& layer) {
       return {gelu_new(layer)};
     case LayerKind::gelu_fast:
       return {gelu_fast(layer)};
+    case LayerKind::gelu_written:
+      return {gelu_written(layer)};
     case LayerKind::rectify:
       return {unary_of_output(r, input(layer), kRelu)};
     case LayerKind::silu_out:
@@ -306,33 +311,25 @@ Parameter Player::bias_of(const Layer& layer) {
 
 Tensor Player::sum(const Layer& layer) {
   const Tensor left = as_image(layer), right = as_image(other(layer), layer.in);
-  return layer.in_place ? add_in_place(recorder_, left, right) : add(recorder_, left, right);
+  const Tensor both =
+      layer.in_place ? add_in_place(recorder_, left, right) : add(recorder_, left, right);
+  const Extent& out = layer.out;
+  if (both.dimensions() > 2 || out.positions() == 1) return both;
+  return reshape(recorder_, both, {recorder_.batch(), out.positions(), out.channels});
 }
 
-// Convolutions have the channels of an image as the second dimension; norms and products of them
-// as the last.
-Tensor Player::as_image(const Tensor& x, const Extent& in) {
-  const Sizes turned = {recorder_.batch(), in.height, in.width, in.channels};
-  const Sizes image = {recorder_.batch(), in.channels, in.height, in.width};
-  if (x.dimensions() != 4 || x.sizes == image || x.sizes != turned) return x;
-  return transpose(recorder_, transpose(recorder_, x, 2, 3), 1, 2);
+void Player::flatten(Tensor& x) {
+  x = reshape(recorder_, x, {x.elements() / x.sizes.back(), x.sizes.back()});
 }
 
-Tensor Player::by_channels(const Layer& layer) {
-  const Tensor& x = input(layer);
-  const Extent& in = layer.in;
-  if (x.sizes.back() == in.channels) return x;
-  const bool norm = layer.kind == LayerKind::layer_norm;
-  if (x.dimensions() == 4 && x.sizes[1] == in.channels && (norm || in.positions() > 1))
-    return transpose(recorder_, transpose(recorder_, x, 1, 2), 2, 3);
-  return reshape(recorder_, x, {recorder_.batch(), x.elements() / recorder_.batch()});
-}
-
-Tensor Player::selected(const Layer& layer) {
-  const Tensor& x = input(layer);
-  if (layer.out.channels != layer.in.channels) return slice(recorder_, x, 2, layer.out.channels);
-  if (layer.out.positions() > 1) return slice(recorder_, x, 1, layer.out.positions());
-  return select(recorder_, x, 1);
+/// OPTLearnedPositionalEmbedding: a mask of ones is fp32.
+void Player::count_positions(const Sizes& sizes) {
+  Recorder& r = recorder_;
+  const Tensor ones = r.call("ones", {}, sizes, Type::float32);
+  Tensor counts = r.call("cumsum", {&ones}, sizes, Type::float32);
+  counts = pointwise(r, "mul", counts, ones);
+  counts = with_number(r, "sub", counts);
+  r.call("_to_copy", {&counts}, sizes, Type::int64);
 }
 
 Tensor Player::rows(const Layer& layer) {
@@ -344,6 +341,7 @@ Tensor Player::rows(const Layer& layer) {
   if (options.positions || options.own_ids) {
     // Of the kinds of tokens a buffer has one row, for all samples.
     const bool expands = options.own_ids && !options.by_sample;
+    if (options.counted) count_positions(sizes);
     const Tensor own = r.take(expands ? Sizes{1, sizes[1]} : sizes, Type::int64);
     ids = expands ? own.as({sizes, {0, 1}}) : own;
   }
@@ -356,24 +354,6 @@ Tensor Player::swiglu(const Layer& layer) {
   if (recorder_.compiled()) return fused_product(recorder_, halves[0], halves[1]);
   const Tensor gate = unary_of_input(recorder_, halves[0], layer.gelu ? kGelu : kSilu);
   return multiply(recorder_, gate, halves[1]);
-}
-
-Tensor Player::scaled(const Layer& layer) {
-  const Tensor x = as_image(layer);
-  const Sizes sizes =
-      x.dimensions() == 4 ? Sizes{layer.in.channels, 1, 1} : Sizes{layer.in.channels};
-  const Tensor factors = parameter(recorder_, {layer.unit, layer.parameter, sizes});
-  return multiply(recorder_, factors, x);
-}
-
-Tensor Player::stochastic_depth(const Layer& layer) {
-  const Tensor& x = input(layer);
-  Sizes sizes = x.sizes;
-  for (std::size_t i = 1; i < sizes.size(); ++i) sizes[i] = 1;
-  const Tensor noise = recorder_.take(sizes, x.type);
-  recorder_.record("bernoulli_", {&noise}, {&noise});
-  divide_in_place(recorder_, noise);
-  return multiply(recorder_, x, noise);
 }
 
 }  // namespace rehearse::tape

@@ -52,24 +52,38 @@ class Player {
   Tensor rows(const Layer& layer);
   static Parameter bias_of(const Layer& layer);
   Tensor as_image(const Tensor& x, const Extent& extent);
-  Tensor as_image(const Layer& layer) { return as_image(input(layer), layer.in); }
+  /// The layer's input as an image, which all see that read it from now on.
+  Tensor as_image(const Layer& layer) {
+    Tensor& x = values_.at(layer.input).front();
+    return x = as_image(x, layer.in);
+  }
   Tensor sum(const Layer& layer);
   Tensor by_channels(const Layer& layer);
   Tensor selected(const Layer& layer);
+  void flatten(Tensor& x);
+  Value joined(const Layer& layer);
+  Tensor global_mean(const Layer& layer);
+  void count_positions(const Sizes& sizes);
   // play_transformer.cpp
   Tensor partly_turned(const Attention& options, const Tensor& x, const Value& table);
   void make_rotary_table(std::uint32_t first, Type type);
   void make_shared(std::uint32_t first, Type type);
   void make_masks(std::uint32_t first, Type type);
+  void make_slopes(std::uint32_t first, Type type);
+  void make_complex_table(const Tensor& angles);
   static bool adds_mask(const Layer& layer);
   Type left_type() const { return values_.rbegin()->second.front().type; }
   Value rotate_shared(const Layer& layer);
   Tensor gelu_new(const Layer& layer);
   Tensor gelu_fast(const Layer& layer);
+  Tensor gelu_written(const Layer& layer);
   Tensor capped(const Tensor& logits);
   Value head_norm(const Layer& layer);
   Value latent_heads(const Layer& layer);
+  // play_experts.cpp
   Tensor experts(const Layer& layer);
+  Tensor grouped_experts(const Layer& layer);
+  Tensor exchanged_experts(const Layer& layer);
   Tensor between_products(const ExpertGroup& options, const Tensor& first, const Tensor& weights);
   Tensor gate(const Layer& layer);
   Tensor class_token(const Layer& layer);
@@ -93,6 +107,7 @@ class Player {
   bool has_loss_ = true;
   Value rotary_;                  ///< cosines and sines that all layers share
   std::map<bool, Tensor> masks_;  ///< of scores that are written out; true: of sliding layers
+  Tensor slopes_ = undefined();   ///< what ALiBi adds to scores
   Tensors losses_;
   Tensors outputs_;  ///< logits that the training loop holds until backward is done
   /// Events of the last unit after which the logits are there; nothing: nobody asks.

@@ -22,6 +22,7 @@ Player::Value Player::linears(const Layer& layer, const Tensor& x) {
                                                       : Sizes{channels, layer.in.channels}},
                           .out = channels,
                           .transposed = layer.transposed,
+                          .turned = layer.turned,
                           .function = layer.tied,
                           .gathered = after > before ? after : 0,
                           .scattered = after < before && positions == before ? after : 0,

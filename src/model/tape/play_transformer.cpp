@@ -32,6 +32,65 @@ Tensor turned(Recorder& r, const Tensor& x, const RotaryTable& table, bool neigh
   return add(r, cosine, sine);
 }
 
+/// Two halves of the channels, or those at even places and those at odd ones: a difference and a
+/// sum of products.
+Tensor turned_halves(Recorder& r, const Tensors& half, const Tensors& table) {
+  const Tensor first = subtract(r, multiply(r, half[0], table[0]), multiply(r, half[1], table[1]));
+  const Tensor second = add(r, multiply(r, half[1], table[0]), multiply(r, half[0], table[1]));
+  return concatenate(r, {first, second}, 3);
+}
+
+/// apply_rotary_pos_emb_interleave of one side.
+Tensor turned_pairs(Recorder& r, const Tensor& x, const Tensors& table) {
+  const std::int64_t half = x.sizes[3] / 2;
+  const Tensors sides = {slice(r, x, 3, half, 2), slice(r, x, 3, half, 2)};
+  return turned_halves(r, sides, {slice(r, table[0], 3, half), slice(r, table[1], 3, half)});
+}
+
+/// Pairs of channels as complex numbers of fp32, times those of the table.
+Tensor turned_complex(Recorder& r, const Tensor& x, const Tensor& table) {
+  const Tensor wide = to(r, x, Type::float32);
+  Sizes pairs = wide.sizes;
+  pairs[3] /= 2;
+  Tensor numbers = wide.detached().as(pairs);
+  numbers.type = Type::complex64;
+  Tensor output = r.call("mul", {&numbers, &table}, pairs, Type::complex64);
+  output.type = Type::float32;
+  static_cast<Shape&>(output) = wide.sizes;
+  r.connect(output, {wide}, [&r, table, pairs](const Gradients& gradients) -> Gradients {
+    const Tensor conjugate = r.call("clone", {&table}, table.sizes, Type::complex64);
+    Tensor dy = gradients[0].as(pairs);
+    dy.type = Type::complex64;
+    Tensor dx = r.call("mul", {&dy, &conjugate}, pairs, Type::complex64);
+    dx.type = Type::float32;
+    return {dx.as(gradients[0].sizes)};
+  });
+  return to(r, output, x.type);
+}
+
+/// What a part of a tensor is overwritten with, and what has been there: autograd's CopySlices.
+Tensor overwritten(Recorder& r, const Tensor& whole, const Tensor& part) {
+  Sizes place = whole.sizes;
+  place[3] = part.sizes[3];
+  const Tensor view = whole.detached().as(Shape(place, whole.strides));
+  r.record("copy_", {&view, &part}, {&view});
+  Tensor output = whole.detached();
+  r.connect(output, {whole, part},
+            [&r, place, keeps = whole.needs_gradient()](const Gradients& gradients) -> Gradients {
+              const Tensor& dy = gradients[0];
+              const Tensor result = r.take(dy.sizes, dy.type);
+              r.record("copy_", {&result, &dy}, {&result});
+              const Tensor slice = result.as(Shape(place, result.strides));
+              const Tensor copy = r.call("clone", {&slice}, place, dy.type);
+              if (keeps) {
+                const Tensor zeros = r.call("zeros_like", {&copy}, place, dy.type);
+                r.record("copy_", {&slice, &zeros}, {&slice});
+              }
+              return {keeps ? result : undefined(), copy};
+            });
+  return output;
+}
+
 /// Half of a table, each number twice.
 Tensor repeated_half(Recorder& r, const Tensor& table) {
   const Tensor half = slice(r, table, 3, table.sizes[3] / 2);
@@ -39,91 +98,6 @@ Tensor repeated_half(Recorder& r, const Tensor& table) {
   Sizes twice = pairs.sizes;
   twice[4] = 2;
   return r.call("clone", {&pairs}, twice, table.type).as(table.sizes);
-}
-
-/// Rows of a tensor in another order: the order is saved.
-Tensor gathered(Recorder& r, const Tensor& input, const Tensor& order, const Sizes& sizes) {
-  Tensor output = r.call("index", {&input, &order}, sizes, input.type);
-  r.connect(
-      output, {input},
-      [&r, order, whole = input.sizes, type = input.type](const Gradients& gradients) -> Gradients {
-        return {r.call("index_put", {&gradients[0], &order}, whole, type)};
-      });
-  return output;
-}
-
-/// Both sides of a product with a weight for each of `experts`.
-Tensor grouped_product(Recorder& r, const Tensor& input, const Parameter& weights) {
-  const Tensor weight = product_parameter(r, weights);
-  const Tensor x = lower(r, input);
-  const bool quantized = r.trait(weights.unit, weights.index).quantized();
-  // One expert at a time gets its 16 bits.
-  const auto widened = [&r, quantized, each = weights.sizes] {
-    return quantized ? r.workspace({each[1], each[2]}, Type::float16) : undefined();
-  };
-  Tensor output;
-  {
-    const Tensor wide = widened();
-    output = r.call("_grouped_mm", {&x, &weight}, Sizes{x.sizes[0], weights.sizes[1]}, x.type);
-  }
-  r.connect(output, {x, weight},
-            [&r, widened, inputs = x.sizes, sizes = weight.sizes, type = x.type,
-             w = weight.detached(), trained = weight.needs_gradient(),
-             saved = weight.needs_gradient() ? x.detached() : undefined()](
-                const Gradients& gradients) -> Gradients {
-              const Tensor wide = widened();
-              const Tensor& dy = gradients[0];
-              Gradients results = {r.call("_grouped_mm", {&dy, &w}, inputs, type)};
-              results.push_back(trained ? r.call("_grouped_mm", {&dy, &saved}, sizes, type,
-                                                 {.role = KernelRole::weight_gradient})
-                                        : undefined());
-              return results;
-            });
-  return output;
-}
-
-/// A bias for each row's expert: gathered, which is a function's local variable, then added in
-/// place.
-Tensor with_expert_bias(Recorder& r, const Tensor& product, const Parameter& bias,
-                        const Tensor& order, Tensor& chosen) {
-  chosen = gathered(r, parameter(r, bias), order, product.sizes);
-  return add_in_place(r, product, chosen);
-}
-
-/// SwiGLU of GPT-OSS: gate and up are clamped, the gate's sigmoid is of a multiple, up gets 1 more.
-Tensor clamped_product(Recorder& r, const Tensor& gate, const Tensor& up) {
-  const Unary clamp{"clamp", "clamp_backward"};
-  const Tensor low = unary_of_input(r, gate, clamp);
-  const Tensor between = unary_of_input(r, up, clamp);
-  const Tensor glu = multiply(r, low, unary_of_output(r, scale(r, low), kSigmoid));
-  return multiply(r, add_number(r, between), glu);
-}
-
-/// What stands between an expert's products as one kernel, which keeps its input, and where it
-/// multiplies by the router's weights these, too.
-Tensor fused_rows(Recorder& r, const Tensor& first, const Tensor& weights, std::int64_t channels) {
-  Tensor output = r.call("fused_experts", {&first}, Sizes{first.sizes[0], channels}, first.type);
-  Tensors inputs = {first};
-  if (weights.defined) inputs.push_back(weights);
-  r.connect(output, inputs,
-            [&r, x = first.detached(),
-             weights = weights.detached()](const Gradients& gradients) -> Gradients {
-              Gradients results = {
-                  r.call("fused_experts_backward", {&gradients[0], &x}, x.sizes, x.type)};
-              if (weights.defined) results.push_back(r.take(weights.sizes, weights.type));
-              return results;
-            });
-  return output;
-}
-
-/// Sum of each token's rows.
-Tensor summed(Recorder& r, const Tensor& rows, const Sizes& sizes) {
-  Tensor output = r.call("sum", {&rows}, sizes, rows.type);
-  r.connect(output, {rows},
-            [&r, wide = rows.sizes, type = rows.type](const Gradients& gradients) -> Gradients {
-              return {r.call("clone", {&gradients[0]}, wide, type)};
-            });
-  return output;
 }
 
 }  // namespace
@@ -143,6 +117,13 @@ Tensor Player::partly_turned(const Attention& o, const Tensor& x, const Value& s
   const RotaryTable table{sides[0], sides[1]};
   Recorder& r = recorder_;
   const bool neighbours = o.spelling.neighbours;
+  if (o.spelling.half_table) return turned_halves(r, chunk(r, x, 2), sides);
+  if (o.spelling.turns_narrow) {
+    const Tensor cosine = multiply(r, to(r, x, Type::float32), table.cosines);
+    const Tensor half = half_turned(r, x, neighbours);
+    const Tensor sine = multiply(r, to(r, half, Type::float32), table.sines);
+    return to(r, add(r, cosine, sine), x.type);
+  }
   if (!o.partial) {
     const Tensor wide = o.spelling.widens_heads ? to(r, x, Type::float32) : x;
     const Tensor made = turned(r, wide, table, neighbours);
@@ -194,6 +175,40 @@ Tensor Player::gelu_fast(const Layer& layer) {
   return multiply(r, half, one);
 }
 
+// bloom_gelu_forward and bloom_gelu_back: single operators, of which the input alone is saved.
+Tensor Player::gelu_written(const Layer& layer) {
+  Recorder& r = recorder_;
+  const Tensor& x = input(layer);
+  if (r.compiled()) return unary_of_input(r, x, kGelu);
+  const auto number = [&r](std::string_view op, const Tensor& one) {
+    return with_number(r, op, one);
+  };
+  const auto times = [&r](const Tensor& one, const Tensor& other) {
+    return pointwise(r, "mul", one, other);
+  };
+  const auto tanh_of = [number, times, &r](const Tensor& one) {
+    const Tensor factor = number("add", times(number("mul", one), one));
+    return pointwise(r, "tanh", times(number("mul", one), factor));
+  };
+  Tensor output;
+  {
+    const Tensor half = number("mul", x);
+    output = times(half, number("add", tanh_of(x)));
+  }
+  r.connect(
+      output, {x},
+      [&r, number, times, tanh_of, saved = x.detached()](const Gradients& gradients) -> Gradients {
+        const Tensor tanh = tanh_of(saved);
+        const Tensor half = number("mul", saved);
+        const Tensor rest = number("rsub", times(tanh, tanh));
+        const Tensor slope = number("add", times(number("mul", saved), saved));
+        const Tensor left = times(half, times(rest, slope));
+        const Tensor right = number("mul", number("add", tanh));
+        return {times(pointwise(r, "add", left, right), gradients[0])};
+      });
+  return output;
+}
+
 Tensor Player::capped(const Tensor& logits) {
   if (recorder_.compiled()) return unary_of_input(recorder_, logits, kTanh);
   const Tensor divided = scale(recorder_, logits, "div");
@@ -240,7 +255,11 @@ Player::Value Player::latent_heads(const Layer& layer) {
     const Sizes four = {x.sizes[0], x.sizes[1], heads, x.sizes[2] / heads};
     return transpose(r, reshape(r, x, four), 1, 2);
   };
-  const auto turn = [&](const Tensor& x) { return turned(r, x, {rotary_[0], rotary_[1]}); };
+  const auto turn = [&](const Tensor& x) {
+    if (o.rotation == LatentRotation::complex) return turned_complex(r, x, rotary_[0]);
+    if (o.rotation == LatentRotation::pairs) return turned_pairs(r, x, rotary_);
+    return turned(r, x, {rotary_[0], rotary_[1]});
+  };
   const Tensors queries =
       split(r, heads_side_by_side(other(layer), o.heads), 3, {o.plain_width, o.rotated_width});
   const Tensor turned_queries = turn(queries[1]);
@@ -251,105 +270,12 @@ Player::Value Player::latent_heads(const Layer& layer) {
       split(r, heads_side_by_side(both, o.heads), 3, {o.plain_width, o.value_width});
   Sizes key = keys[0].sizes;
   key[3] = o.rotated_width;
-  const Tensor whole_keys = concatenate(r, {keys[0], expand(r, turned_key, key)}, 3);
+  const Tensor last_keys = expand(r, turned_key, key);
+  key[3] += o.plain_width;
+  const Tensor whole_keys =
+      r.compiled() ? concatenate(r, {keys[0], last_keys}, 3)
+                   : overwritten(r, overwritten(r, r.take(key, keys[0].type), keys[0]), last_keys);
   return {whole_queries, whole_keys, keys[1]};
-}
-
-namespace {
-
-struct Routing {
-  Tensor order, experts, weights;  ///< rows by expert
-};
-
-/// The router's softmax in fp32, the largest of each token, and rows sorted by expert.
-Routing route(Recorder& r, const Tensor& logits, std::int64_t rows) {
-  const Tensor wide = to(r, logits, Type::float32);
-  const Tensor shares = unary_of_output(r, wide, kSoftmax);
-  const Tensor indices = r.take(rows, Type::int64);
-  const Tensor largest = gathered(r, shares, indices, {rows, 1});
-  const Tensor normed = multiply(r, largest, scale(r, largest));
-  Routing routing;
-  routing.experts = r.take(rows, Type::int64);
-  routing.order = r.take(rows, Type::int64);
-  r.record("sort", {&indices}, {&routing.experts, &routing.order});
-  routing.weights = gathered(r, normed, routing.order, {rows, 1});
-  return routing;
-}
-
-}  // namespace
-
-Tensor Player::between_products(const ExpertGroup& o, const Tensor& first, const Tensor& weights) {
-  Recorder& r = recorder_;
-  if (r.compiled())
-    return fused_rows(r, first, o.weighs_activation ? weights : undefined(), o.width);
-  Tensor made;
-  if (o.gated) {
-    const Tensors halves = chunk(r, first, 2);
-    made = o.clamped ? clamped_product(r, halves[0], halves[1])
-                     : multiply(r, unary_of_input(r, halves[0], kSilu), halves[1]);
-  } else {
-    made = power(r, unary_of_output(r, first, kRelu));
-  }
-  return o.weighs_activation ? multiply(r, made, weights) : made;
-}
-
-Tensor Player::experts(const Layer& layer) {
-  Recorder& r = recorder_;
-  const ExpertGroup& o = layer.experts;
-  const std::int64_t tokens = r.batch() * layer.in.positions();
-  const std::int64_t hidden = o.latent > 0 ? o.latent : layer.in.channels;
-  const auto times = [](std::int64_t count, double factor) {
-    return static_cast<std::int64_t>(std::llround(static_cast<double>(count) * factor));
-  };
-  const std::int64_t rows = times(tokens * o.active, filled(o));
-  const std::int64_t got = times(rows, o.imbalance);
-  const std::int64_t computed = got * o.sharing;
-  std::uint32_t next = layer.parameter;
-  const auto weight = [&](const Sizes& sizes) { return Parameter{layer.unit, next++, sizes}; };
-  LinearOptions router{.weight = weight({o.count, layer.in.channels}), .out = o.count};
-  router.wide = o.wide_router;
-  if (o.biases) router.bias = weight(o.count);
-  const Routing routing = route(r, linear(r, input(layer), router), rows);
-  // Behind the experts' two.
-  const auto projected = [&](const Tensor& in, std::uint32_t which, std::int64_t out) {
-    const Parameter product{layer.unit, layer.parameter + 3 + which, {out, in.sizes.back()}};
-    return linear(r, in, {.weight = product, .out = out});
-  };
-  const Tensor x = o.latent > 0 ? projected(input(layer), 0, hidden) : input(layer);
-  Tensor biases;
-  const auto product = [&](const Tensor& in, std::int64_t wide) {
-    const Parameter weights = weight({o.own(), wide, in.sizes.back()});
-    const Tensor out = grouped_product(r, in, weights);
-    if (!o.biases) return out;
-    return with_expert_bias(r, out, weight({o.own(), wide}), routing.experts, biases);
-  };
-  // To the ranks that hold the experts, sorted by expert there, and copies to those that share one.
-  const auto dispatched = [&](Tensor sent) {
-    if (o.held > 0) sent = exchanged(r, sent, got);
-    if (o.held > 1) sent = gathered(r, sent, routing.order, {got, hidden});
-    return o.sharing > 1 ? exchanged(r, sent, computed) : sent;
-  };
-  const auto combined = [&](Tensor made) {
-    if (o.sharing > 1) made = exchanged(r, made, got);
-    if (o.held > 1) made = gathered(r, made, routing.order, {got, hidden});
-    return o.held > 0 ? exchanged(r, made, rows) : made;
-  };
-  const Tensor by_token = reshape(r, x, {tokens, hidden});
-  Tensor activated;
-  {
-    const Tensor selected = dispatched(gathered(r, by_token, routing.order, {rows, hidden}));
-    const Tensor first = product(selected, o.wide());
-    const bool whole = r.remakes(o.remakes_activation || layer.remade);
-    activated = between_products(o, first, routing.weights);
-    r.remakes(whole);
-  }
-  const Tensor out = combined(product(activated, hidden));
-  activated = undefined();
-  Tensor back = out;
-  if (!o.weighs_activation)
-    back = gathered(r, multiply(r, out, routing.weights), routing.order, {rows, hidden});
-  const Tensor sum = reshape(r, to(r, summed(r, back, {tokens, hidden}), x.type), x.sizes);
-  return o.latent > 0 ? projected(sum, 1, layer.in.channels) : sum;
 }
 
 Tensor Player::gate(const Layer& layer) {

@@ -254,6 +254,12 @@ Tensor folded_product(Recorder& recorder, const Sides& sides) {
   return reshape(recorder, product, with_channels(sides.x.sizes, product.sizes.back()));
 }
 
+/// weight.T is no leaf, so that autocast's cache does not take what it makes of it.
+Tensor turned_parameter(Recorder& recorder, const Parameter& which) {
+  const Tensor right = transpose(recorder, parameter(recorder, which), 0, 1);
+  return transpose(recorder, lower(recorder, right), 0, 1);
+}
+
 Tensor wide_product(Recorder& recorder, const Tensor& input, const LinearOptions& options) {
   const Tensor x = to(recorder, input, Type::float32);
   const Tensor weight = to(recorder, parameter(recorder, options.weight), Type::float32);
@@ -279,8 +285,9 @@ Tensor linear(Recorder& recorder, const Tensor& input, const LinearOptions& opti
     sides.bias =
         fused ? product_parameter(recorder, *options.bias) : parameter(recorder, *options.bias);
   }
-  sides.w = module ? lower(recorder, parameter(recorder, options.weight))
-                   : product_parameter(recorder, options.weight);
+  sides.w = module           ? lower(recorder, parameter(recorder, options.weight))
+            : options.turned ? turned_parameter(recorder, options.weight)
+                             : product_parameter(recorder, options.weight);
   // Conv1D makes two dimensions before it calls addmm, which is what autocast sees.
   sides.x = lower(recorder, options.transposed ? flat(recorder, input) : input);
   if (options.gathered > 0 && !options.narrow) return gathered_product(recorder, sides, options);

@@ -28,6 +28,8 @@ ElementType element_type(Type type) {
       return ElementType::byte;
     case Type::boolean:
       return ElementType::boolean;
+    case Type::complex64:
+      return ElementType::complex64;
   }
   return ElementType::fp32;
 }

@@ -153,6 +153,19 @@ Tensors split(Recorder& recorder, const Tensor& whole, std::size_t dimension,
   return parts;
 }
 
+Tensor gathered(Recorder& recorder, const Tensor& input, const Tensor& order, const Sizes& sizes) {
+  Tensor output = recorder.call("index", {&input, &order}, sizes, input.type);
+  recorder.connect(
+      output, {input},
+      [&recorder, order, whole = input.sizes](const Gradients& gradients) -> Gradients {
+        const Tensor& dy = gradients[0];
+        const Tensor zeros = recorder.call("new_zeros", {&dy}, whole, dy.type);
+        recorder.record("index_put_", {&zeros, &order, &dy}, {&zeros});
+        return {zeros};
+      });
+  return output;
+}
+
 Tensors chunk(Recorder& recorder, const Tensor& whole, std::size_t count) {
   const auto each = whole.sizes.back() / static_cast<std::int64_t>(count);
   return split(recorder, whole, whole.dimensions() - 1, std::vector<std::int64_t>(count, each));
