@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/quoting.hpp"
 #include "planner/typed_question.hpp"
+#include "scenario/named_network.hpp"
 
 namespace rehearse::inline foreign {
 namespace {
@@ -168,6 +169,11 @@ void answer(const Asked& asked, Facts& facts) {
       return fact.first.starts_with("model.transformer.") || fact.first == "model.hf" ||
              fact.first == "model.use" || fact.first == "model.captured";
     });
+  const std::string network = !asked.model.empty()     ? asked.model
+                              : has(facts, "model.hf") ? value_of(facts, "model.hf")
+                                                       : value_of(facts, "model.use");
+  if (const std::int64_t layers = network.empty() ? 0 : layers_of_network(network); layers > 0)
+    say(facts, "network_layers", std::to_string(layers));
   if (!asked.sequence.empty()) {
     say(facts, "model.sequence", asked.sequence);
     drop({"longest"});

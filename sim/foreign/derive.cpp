@@ -135,7 +135,7 @@ void fill_pipeline(Facts& facts) {
       facts.erase(std::string("strategy.") + key);
   const std::int64_t stages = count_of(facts, "strategy.pipeline_parallel");
   const std::int64_t each = count_of(facts, "layers_per_virtual_stage");
-  const std::int64_t layers = count_of(facts, kDims + "layers");
+  const std::int64_t layers = layers_in(facts);
   if (stages > 1 && each > 0 && layers > 0) {
     if (layers % (stages * each) != 0)
       fail_of(
@@ -310,6 +310,12 @@ void fill_gpus(Facts& facts) {
 }
 
 }  // namespace
+
+std::int64_t layers_in(const Facts& facts) {
+  for (const std::string& name : {std::string("model.layers"), std::string("network_layers")})
+    if (const std::int64_t layers = count_of(facts, name); layers > 0) return layers;
+  return count_of(facts, kDims + "layers");
+}
 
 void derive(Facts& facts, const std::string& framework) {
   fill_model(facts);
