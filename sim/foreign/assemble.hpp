@@ -38,6 +38,10 @@ void derive(Facts& facts, const std::string& framework);
 /// Layers of the network, by its dimensions or by what is known of its name; 0: not known.
 std::int64_t layers_in(const Facts& facts);
 
+/// Names layers that have adapters as a scenario does, as a part of derive(). Those that the
+/// network has not are left out, as PEFT does.
+void fill_adapters(Facts& facts);
+
 /// Splits the layers over a pipeline's stages, as a part of derive(): by a layout, by an embedding
 /// or a loss that counts as a layer, or by the first stage and the last. InputError as derive()'s.
 void fill_split(Facts& facts);

@@ -140,7 +140,7 @@ std::vector<Entry> entries_of(const DocumentNode& root) {
 
 std::vector<Entry> yaml_entries(const std::string& text, const std::string& name) {
   const auto tree =
-      parse_tree(make_text_source(text, name, std::filesystem::path(name).parent_path()));
+      parse_foreign_tree(make_text_source(text, name, std::filesystem::path(name).parent_path()));
   if (!tree || tree->kind == DocumentNode::Kind::null)
     throw InputError(name + ": error: the file is empty");
   if (tree->kind != DocumentNode::Kind::map)

@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "config/mistakes.hpp"
+#include "model/adaptation.hpp"
 #include "model/hugging_face.hpp"
 #include "model/packing.hpp"
 #include "scenario/hub.hpp"
@@ -250,13 +251,17 @@ NamedNetwork read_network(const std::string& name_or_file, const ModelShape& sha
   }
 }
 
-std::int64_t layers_of_network(const std::string& name_or_file) {
+std::optional<KnownTransformer> known_transformer(const std::string& name_or_file) {
   try {
     std::vector<std::string> ignored;
     const NamedModel named = named_by(name_or_file, ignored);
-    return named.transformer ? named.transformer->layers : 0;
+    if (!named.transformer) return std::nullopt;
+    return KnownTransformer{named.transformer->layers,
+                            linear_names(build_transformer(*named.transformer, {}))};
   } catch (const InputError&) {
-    return 0;
+    return std::nullopt;
+  } catch (const std::invalid_argument&) {
+    return std::nullopt;
   }
 }
 

@@ -26,9 +26,13 @@ struct NamedNetwork {
 /// is neither, and where the network refuses the shape; of the config as read_hugging_face says.
 NamedNetwork read_network(const std::string& name_or_file, const ModelShape& shape);
 
-/// Layers of a transformer by its built-in name, its hub's id or its config.json; 0: it is none, or
-/// is not known here.
-std::int64_t layers_of_network(const std::string& name_or_file);
+/// Layers and linear layers (linear_names()) of a transformer by its built-in name, its hub's id or
+/// its config.json; nothing: it is none, or is not known here.
+struct KnownTransformer {
+  std::int64_t layers = 0;
+  std::vector<std::string> linears;
+};
+std::optional<KnownTransformer> known_transformer(const std::string& name_or_file);
 
 /// InputError where `attention` names what a GPU of the cluster does not run.
 void check_attention(const Value& model, const Scenario& scenario);
