@@ -37,7 +37,10 @@ void fail_cannot(const std::vector<Told>& cannot) {
                              fmt::format("{}: it changes the answer, and cannot be said here: {}",
                                          one.key, one.what))
                         .what());
-  throw InputError(text + "\nremedy: --allow leaves out what cannot be said");
+  const bool branches = text.find("it stands under a condition") != std::string::npos;
+  throw InputError(text + (branches ? "\nremedy: keep of the conditions what runs, in a copy; "
+                                      "--allow leaves out what stands under them"
+                                    : "\nremedy: --allow leaves out what cannot be said"));
 }
 
 void settle(Translation& told, const Asked& asked) {

@@ -94,8 +94,9 @@ void read_as_options(std::vector<Entry>& entries) {
       const std::string& file = entry.said;
       const bool is_config = file.ends_with(".json") || file.ends_with(".yaml") ||
                              file.ends_with(".yml") || file.ends_with(".toml");
-      if (is_config && entry.unless.empty() && entry.key.find("config") != std::string::npos)
-        named = file;
+      const bool trains = entry.key.starts_with("deepspeed") || entry.key == "config" ||
+                          entry.key == "launcher.config_file";
+      if (is_config && trains && entry.unless.empty()) named = file;
     }
   } catch (const InputError&) {
     // It starts nothing.

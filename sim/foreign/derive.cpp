@@ -30,11 +30,25 @@ void pad_vocabulary(Facts& facts) {
     say(facts, kDims + "vocab_size", std::to_string((size + divisor - 1) / divisor * divisor));
 }
 
+/// GPT-NeoX's gate and its input share two thirds of the width, each up to a multiple
+/// (megatron/model/transformer.py: ParallelMLP); LLaMAParallelMLP's have as much each.
+void fill_gated_width(Facts& facts, std::int64_t width, bool gated) {
+  const std::int64_t multiple = count_of(facts, "ffn_multiple_of");
+  const bool whole = facts.erase("gate_of_its_own") > 0;
+  facts.erase("ffn_multiple_of");
+  if (multiple == 0 || !gated) return;
+  const std::int64_t said = count_of(facts, kDims + "intermediate_size");
+  const std::int64_t gate = (said > 0 ? said : 4 * width) * 2 / 3 / (whole ? 1 : 2);
+  say(facts, kDims + "intermediate_size",
+      std::to_string((gate + multiple - 1) / multiple * multiple));
+}
+
 /// Megatron-LM's widths where they are not said (megatron/training/arguments.py).
 void fill_dimensions(Facts& facts) {
   const std::int64_t width = count_of(facts, kDims + "hidden_size");
   if (width == 0) return;
   const std::string activation = value_of(facts, kDims + "activation");
+  fill_gated_width(facts, width, activation == "swiglu" || activation == "geglu");
   if (!has(facts, kDims + "intermediate_size"))
     say(facts, kDims + "intermediate_size",
         std::to_string(activation == "swiglu" ? 4 * width * 2 / 3 / 64 * 64 : 4 * width));

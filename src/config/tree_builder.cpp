@@ -132,7 +132,7 @@ void TreeBuilder::open(Kind kind, const YAML::Mark& mark, const std::string& tag
   if (expects_key()) fail_as_key(place);
   if (open_.size() == kMaxNesting)
     fail_at(place, fmt::format("nested deeper than {} levels", kMaxNesting));
-  open_.push_back({make(kind, std::move(place)), std::nullopt, anchor, {}});
+  open_.push_back({make(kind, std::move(place)), std::nullopt, anchor});
 }
 
 // yaml-cpp takes a bracket that is never closed for a key, too.
@@ -184,7 +184,6 @@ void TreeBuilder::add_entry(DocumentNode key, DocumentNode value) {
     else
       merge(value);
   } else if (DocumentEntry* before = map.find(key.text)) {
-    open_.back().merged.erase(key.text);
     *before = {std::move(key), std::move(value)};
   } else {
     map.add(std::move(key), std::move(value));
@@ -195,10 +194,8 @@ void TreeBuilder::add_entry(DocumentNode key, DocumentNode value) {
 void TreeBuilder::merge(const DocumentNode& value) {
   if (value.kind != Kind::map) fail_at(value.place, "a merge key (<<) takes maps");
   for (const DocumentEntry& entry : value.entries)
-    if (open_.back().node.find(entry.key.text) == nullptr) {
-      open_.back().merged.insert(entry.key.text);
+    if (open_.back().node.find(entry.key.text) == nullptr)
       open_.back().node.add(entry.key, entry.value);
-    }
 }
 
 void TreeBuilder::check_key(const DocumentNode& key) const {
@@ -210,7 +207,7 @@ void TreeBuilder::check_key(const DocumentNode& key) const {
     fail_at(key.place, "a key with a line end or a tab in it");
   }
   const DocumentEntry* first = open_.back().node.find(key.text);
-  if (first != nullptr && !open_.back().merged.contains(key.text)) {
+  if (strictness_ == Strictness::strict && first != nullptr) {
     fail_at(key.place, fmt::format("duplicate key \"{}\"; it stands on line {} already", key.text,
                                    first->key.place.line + 1));
   }

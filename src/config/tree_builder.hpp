@@ -7,7 +7,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,7 +27,7 @@ struct Marks {
 };
 
 /// Builds the tree from yaml-cpp's events; InputError for what strict YAML leaves out. A foreign
-/// file may have anchors, aliases and merge keys.
+/// file may have anchors, aliases, merge keys, and a key twice, of which the last counts.
 class TreeBuilder : public YAML::EventHandler {
  public:
   enum class Strictness : std::uint8_t { strict, foreign };
@@ -64,7 +63,6 @@ class TreeBuilder : public YAML::EventHandler {
     DocumentNode node;
     std::optional<DocumentNode> key;  // of a map: read, its value is still to come
     YAML::anchor_t anchor = 0;
-    std::set<std::string> merged;  // keys of a map that a merge key gave it
   };
 
   bool expects_key() const;
