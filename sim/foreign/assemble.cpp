@@ -1,6 +1,7 @@
 #include "foreign/assemble.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
@@ -9,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/quoting.hpp"
 #include "planner/typed_question.hpp"
+#include "scenario/named_network.hpp"
 
 namespace rehearse::inline foreign {
 namespace {
@@ -126,6 +128,17 @@ void leave_alone(const Asked& asked, Facts& facts) {
   std::erase_if(facts, [](const auto& fact) { return fact.first.starts_with("sync."); });
 }
 
+/// Composer takes no more samples at a time than a GPU has of a step (llm-foundry's
+/// update_batch_size_info).
+void fit_micro_batch(Facts& facts, const Asked& asked) {
+  if (facts.erase("micro_batch_at_most") == 0 || !has(facts, "global_batch")) return;
+  std::int64_t gpus = count_of(facts, "gpus");
+  if (gpus == 0) gpus = static_cast<std::int64_t>(typed_cluster(asked.on, "--on").gpu_count());
+  const std::int64_t batch = count_of(facts, "global_batch");
+  if (gpus > 0 && batch % gpus == 0 && batch / gpus < count_of(facts, "micro_batch"))
+    say(facts, "micro_batch", std::to_string(batch / gpus));
+}
+
 void put_strategy(const Facts& facts, Section& root) {
   const std::string sync = has(facts, "sync") ? value_of(facts, "sync") : "ddp";
   const std::string options = "strategy." + sync;
@@ -168,13 +181,20 @@ void answer(const Asked& asked, Facts& facts) {
       return fact.first.starts_with("model.transformer.") || fact.first == "model.hf" ||
              fact.first == "model.use" || fact.first == "model.captured";
     });
+  const std::string network = !asked.model.empty()     ? asked.model
+                              : has(facts, "model.hf") ? value_of(facts, "model.hf")
+                                                       : value_of(facts, "model.use");
+  if (const auto known = network.empty() ? std::nullopt : known_transformer(network)) {
+    say(facts, "network_layers", std::to_string(known->layers));
+    say(facts, "network_linears", fmt::format("[{}]", fmt::join(known->linears, ", ")));
+  }
   if (!asked.sequence.empty()) {
     say(facts, "model.sequence", asked.sequence);
     drop({"longest"});
   }
   if (!asked.batch.empty()) {
     say(facts, "micro_batch", asked.batch);
-    drop({"micro_tokens"});
+    drop({"micro_tokens", "micro_batch_at_most"});
   }
   // bf16 and fp16 are the framework's own mixed precision, whatever it keeps beside it.
   const bool mixed = asked.precision == "bf16" || asked.precision == "fp16";
@@ -211,14 +231,7 @@ std::vector<Missing> missing_of(const Facts& facts, const Asked& asked) {
 
 std::string assemble(Facts facts, const std::string& framework, const Asked& asked,
                      const std::string& name) {
-  if (value_of(facts, "sync") == "zero" && value_of(facts, "sync.stage") == "0" &&
-      !facts.at("sync.stage").place.source)
-    throw InputError(fmt::format(
-        "{}: error: DeepSpeed without ZeRO is not here, and the file has no zero_optimization\n"
-        "remedy: add \"zero_optimization\": {{\"stage\": 1}} to a copy: that takes the same time "
-        "but for "
-        "the optimizer's step",
-        name));
+  fit_micro_batch(facts, asked);
   derive(facts, framework);
   leave_alone(asked, facts);
   Section root;

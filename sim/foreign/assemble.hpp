@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "foreign/facts.hpp"
@@ -33,6 +34,13 @@ std::vector<Missing> missing_of(const Facts& facts, const Asked& asked);
 /// What follows from facts together: padded vocabularies, precision, micro-batches, parts of
 /// pipelines. InputError at the place of a fact that cannot be so.
 void derive(Facts& facts, const std::string& framework);
+
+/// Layers of the network, by its dimensions or by what is known of its name; 0: not known.
+std::int64_t layers_in(const Facts& facts);
+
+/// Names layers that have adapters as a scenario does, as a part of derive(). Those that the
+/// network has not are left out, as PEFT does.
+void fill_adapters(Facts& facts);
 
 /// Splits the layers over a pipeline's stages, as a part of derive(): by a layout, by an embedding
 /// or a loss that counts as a layer, or by the first stage and the last. InputError as derive()'s.

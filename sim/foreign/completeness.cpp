@@ -37,7 +37,10 @@ void fail_cannot(const std::vector<Told>& cannot) {
                              fmt::format("{}: it changes the answer, and cannot be said here: {}",
                                          one.key, one.what))
                         .what());
-  throw InputError(text + "\nremedy: --allow leaves out what cannot be said");
+  const bool branches = text.find("it stands under a condition") != std::string::npos;
+  throw InputError(text + (branches ? "\nremedy: keep of the conditions what runs, in a copy; "
+                                      "--allow leaves out what stands under them"
+                                    : "\nremedy: --allow leaves out what cannot be said"));
 }
 
 void settle(Translation& told, const Asked& asked) {
@@ -69,7 +72,8 @@ void check_complete(const Translation& told, const Asked& asked, bool alone,
   std::string whats, remedies;
   for (const Missing& one : missing) {
     whats += (whats.empty() ? "" : ", nor ") + one.what;
-    remedies += (remedies.empty() ? "add " : "; ") + one.remedy;
+    if (remedies.find(one.remedy) == std::string::npos)
+      remedies += (remedies.empty() ? "add " : "; ") + one.remedy;
   }
   throw InputError(
       fmt::format("{}: error: the file does not say {}\nremedy: {}", name, whats, remedies));
@@ -81,9 +85,10 @@ void check_understood(const std::vector<Entry>& entries, const Translation& told
     return one.what.find("model.use") == std::string::npos &&
            one.what.find("model.hf") == std::string::npos;
   });
-  if (says || !told.left.empty() || !told.cannot.empty() || told.unknown.empty()) return;
+  const bool names_all = told.unknown.empty() && !told.mapped.empty();
+  if (says || names_all || !told.left.empty() || !told.cannot.empty() || entries.empty()) return;
   throw InputError(fmt::format(
-      "{}: error: of its {} settings nothing is known here as {}\n"
+      "{}: error: of its {} settings none says here how long a step takes, as {}\n"
       "remedy: give the file that has the batch and the parallelism, or write a scenario",
       name, entries.size(), format.title));
 }
@@ -107,11 +112,15 @@ void read_back(const std::string& scenario, const std::string& name) {
     make_schedule(read);
   } catch (const InputError& wrong) {
     const std::string why = wrong.what();
-    const bool unknown = why.find("hub's cache has no") != std::string::npos;
-    throw InputError(fmt::format("{}: error: what it says cannot run here\n{}{}", name, why,
-                                 unknown ? "; or add --model NAME (`rehearse list models`), or "
-                                           "--model config.json"
-                                         : ""));
+    const auto says = [&](const char* what) { return why.find(what) != std::string::npos; };
+    // Remedies in the words of the scenario have their options here.
+    std::string option;
+    if (says("hub's cache has no") || says("model.hf: no file"))
+      option = "; or add --model NAME (`rehearse list models`), or --model config.json";
+    else if (says("no whole number of micro-batches"))
+      option = "; here --batch N, --accumulation N or --on with as many GPUs as it was written for";
+    throw InputError(
+        fmt::format("{}: error: what it says cannot run here\n{}{}", name, why, option));
   }
 }
 

@@ -84,6 +84,29 @@ void read_as_options(std::vector<Entry>& entries) {
   }
 }
 
+/// What a script starts, where that is no program that is known here, and the files that it names.
+[[noreturn]] void fail_unknown_script(const std::string& text, const std::string& name,
+                                      const TextPosition& top, const std::string& usual) {
+  std::string starts, named;
+  try {
+    for (const Entry& entry : shell_entries(text, name)) {
+      if (entry.key == "launcher.script") starts = entry.said;
+      const std::string& file = entry.said;
+      const bool is_config = file.ends_with(".json") || file.ends_with(".yaml") ||
+                             file.ends_with(".yml") || file.ends_with(".toml");
+      const bool trains = entry.key.starts_with("deepspeed") || entry.key == "config" ||
+                          entry.key == "launcher.config_file";
+      if (is_config && trains && entry.unless.empty()) named = file;
+    }
+  } catch (const InputError&) {
+    // It starts nothing.
+  }
+  if (starts.empty())
+    fail_at(top, "a script, and none of its commands is of a framework that is read here", usual);
+  fail_at(top, fmt::format("a script that starts {}, whose own options are not known here", starts),
+          named.empty() ? usual : fmt::format("import {}, the file that it names", named));
+}
+
 /// A format is suggested where it knows several of the file's settings.
 [[noreturn]] void fail_unknown(const std::string& text, const std::string& name) {
   constexpr std::ptrdiff_t kSeveral = 3;
@@ -91,8 +114,7 @@ void read_as_options(std::vector<Entry>& entries) {
       "give the configuration or the command line of its training, or write a scenario: `rehearse "
       "run --model NAME --on NxCLUSTER` needs no file";
   const TextPosition top{make_text_source(text, name, ""), 0, 0};
-  if (is_shell(text))
-    fail_at(top, "a script, and none of its commands is of a framework that is read here", usual);
+  if (is_shell(text)) fail_unknown_script(text, name, top, usual);
   std::string likely;
   try {
     const std::vector<Entry> entries = yaml_entries(text, name);

@@ -30,11 +30,25 @@ void pad_vocabulary(Facts& facts) {
     say(facts, kDims + "vocab_size", std::to_string((size + divisor - 1) / divisor * divisor));
 }
 
+/// GPT-NeoX's gate and its input share two thirds of the width, each up to a multiple
+/// (megatron/model/transformer.py: ParallelMLP); LLaMAParallelMLP's have as much each.
+void fill_gated_width(Facts& facts, std::int64_t width, bool gated) {
+  const std::int64_t multiple = count_of(facts, "ffn_multiple_of");
+  const bool whole = facts.erase("gate_of_its_own") > 0;
+  facts.erase("ffn_multiple_of");
+  if (multiple == 0 || !gated) return;
+  const std::int64_t said = count_of(facts, kDims + "intermediate_size");
+  const std::int64_t gate = (said > 0 ? said : 4 * width) * 2 / 3 / (whole ? 1 : 2);
+  say(facts, kDims + "intermediate_size",
+      std::to_string((gate + multiple - 1) / multiple * multiple));
+}
+
 /// Megatron-LM's widths where they are not said (megatron/training/arguments.py).
 void fill_dimensions(Facts& facts) {
   const std::int64_t width = count_of(facts, kDims + "hidden_size");
   if (width == 0) return;
   const std::string activation = value_of(facts, kDims + "activation");
+  fill_gated_width(facts, width, activation == "swiglu" || activation == "geglu");
   if (!has(facts, kDims + "intermediate_size"))
     say(facts, kDims + "intermediate_size",
         std::to_string(activation == "swiglu" ? 4 * width * 2 / 3 / 64 * 64 : 4 * width));
@@ -135,7 +149,7 @@ void fill_pipeline(Facts& facts) {
       facts.erase(std::string("strategy.") + key);
   const std::int64_t stages = count_of(facts, "strategy.pipeline_parallel");
   const std::int64_t each = count_of(facts, "layers_per_virtual_stage");
-  const std::int64_t layers = count_of(facts, kDims + "layers");
+  const std::int64_t layers = layers_in(facts);
   if (stages > 1 && each > 0 && layers > 0) {
     if (layers % (stages * each) != 0)
       fail_of(
@@ -174,9 +188,12 @@ void fill_sharding(Facts& facts) {
   if (sync == "zero" && !has(facts, "sync.stage"))
     fail_of(facts, "sync", "it does not say which stage of ZeRO",
             "name DeepSpeed's own file, too: rehearse import config THIS THAT.json");
-  if (sync == "zero" && value_of(facts, "sync.stage") == "0")
-    fail_of(facts, "sync.stage", "DeepSpeed without ZeRO is not here",
-            "change it to 1 in a copy: that takes the same time but for the optimizer's step");
+  // DeepSpeed without ZeRO reduces all gradients behind the last backward, as its `ddp` here does.
+  if (sync == "zero" && value_of(facts, "sync.stage") == "0") {
+    say(facts, "sync", "ddp");
+    std::erase_if(facts, [](const auto& fact) { return fact.first.starts_with("sync."); });
+    return;
+  }
   // Replicas of shards: HSDP.
   const std::int64_t replicas = count_of(facts, "replicas");
   const std::int64_t shards = count_of(facts, "shards");
@@ -203,41 +220,11 @@ void drop_strange_options(Facts& facts) {
     for (const char* key : {"opt.fused", "opt.foreach"}) facts.erase(key);
   if (sync != "zero") drop({"stage"});
   if (sync != "fsdp" || value_of(facts, "sync.wrap") == "blocks") drop({"wrap"});
+  // FSDP2 says with reshard_after_forward what FSDP says with its sharding.
+  if (sync == "fsdp2") drop({"sharding", "buffer_dtype", "backward_prefetch", "forward_prefetch"});
   if (sync == "ddp" || sync == "zero")
     drop({"param_dtype", "reduce_dtype", "buffer_dtype", "cpu_offload", "sharding",
           "reshard_after_forward", "backward_prefetch", "forward_prefetch"});
-}
-
-/// The last parts of modules' names, as PEFT takes them: of `self_attn.q_proj` and of a pattern
-/// `layers.[\d]+.(mlp|self_attn).(up|q)_proj` alike.
-std::string plain_targets(const std::string& said) {
-  std::string list = said;
-  std::erase_if(list, [](char c) { return c == '[' || c == ']' || c == '"' || c == '\''; });
-  std::vector<std::string> names;
-  for (std::size_t at = 0; at <= list.size();) {
-    std::size_t end = list.find_first_of(", ", at);
-    end = std::min(end, list.size());
-    const std::string one = list.substr(at, end - at);
-    at = end + 1;
-    if (one.empty()) continue;
-    const std::size_t open = one.rfind('('), close = one.rfind(')');
-    if (open == std::string::npos || close == std::string::npos || close < open) {
-      names.push_back(one.substr(one.rfind('.') + 1));
-      continue;
-    }
-    const std::string parts = one.substr(open + 1, close - open - 1), rest = one.substr(close + 1);
-    for (std::size_t from = 0; from <= parts.size();) {
-      const std::size_t bar = std::min(parts.find('|', from), parts.size());
-      names.push_back(parts.substr(from, bar - from) + rest);
-      from = bar + 1;
-    }
-  }
-  std::string made;
-  for (std::size_t i = 0; i < names.size(); ++i)
-    if (std::ranges::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(i),
-                          names[i]) == names.begin() + static_cast<std::ptrdiff_t>(i))
-      made += (made.empty() ? "" : ", ") + names[i];
-  return "[" + made + "]";
 }
 
 /// Names and lists that files write in a form of their own.
@@ -251,20 +238,10 @@ void fill_model(Facts& facts) {
         facts[std::string("model.") + name] = found->second;
     std::erase_if(facts, [](const auto& fact) { return fact.first.starts_with(kDims); });
   }
-  // litgpt has a flag for each kind of layer.
-  std::string adapted;
-  for (const auto& [part, layers] :
-       {std::pair("query", "q"), std::pair("key", "k"), std::pair("value", "v"),
-        std::pair("projection", "o"), std::pair("mlp", "gate, up, down"),
-        std::pair("head", "lm_head")})
-    if (facts.erase(std::string("lora.") + part) > 0)
-      adapted += (adapted.empty() ? "" : ", ") + std::string(layers);
-  if (!adapted.empty()) say(facts, "model.lora.targets", "[" + adapted + "]");
-  // ms-swift has adapters unless it is told of none.
-  if (value_of(facts, "adapter") == "none")
-    std::erase_if(facts, [](const auto& fact) { return fact.first.starts_with("model.lora."); });
-  if (has(facts, "model.lora.targets"))
-    say(facts, "model.lora.targets", plain_targets(value_of(facts, "model.lora.targets")));
+  fill_adapters(facts);
+  // Fused kernels of attention have no softmax of their own.
+  if (has(facts, "model.attention") && value_of(facts, "model.attention") != "eager")
+    facts.erase("model.fused_softmax");
   const std::string modules = value_of(facts, "model.activation_checkpointing.modules");
   if (!modules.empty() && !modules.starts_with('['))
     say(facts, "model.activation_checkpointing.modules", "[" + modules + "]");
@@ -310,6 +287,12 @@ void fill_gpus(Facts& facts) {
 }
 
 }  // namespace
+
+std::int64_t layers_in(const Facts& facts) {
+  for (const std::string& name : {std::string("model.layers"), std::string("network_layers")})
+    if (const std::int64_t layers = count_of(facts, name); layers > 0) return layers;
+  return count_of(facts, kDims + "layers");
+}
 
 void derive(Facts& facts, const std::string& framework) {
   fill_model(facts);

@@ -139,8 +139,9 @@ std::vector<Entry> entries_of(const DocumentNode& root) {
 }
 
 std::vector<Entry> yaml_entries(const std::string& text, const std::string& name) {
-  const auto tree =
-      parse_tree(make_text_source(text, name, std::filesystem::path(name).parent_path()));
+  const auto source = make_text_source(text, name, std::filesystem::path(name).parent_path());
+  // DeepSpeed refuses a JSON that says a thing twice (dict_raise_error_on_duplicate_keys).
+  const auto tree = name.ends_with(".json") ? parse_tree(source) : parse_foreign_tree(source);
   if (!tree || tree->kind == DocumentNode::Kind::null)
     throw InputError(name + ": error: the file is empty");
   if (tree->kind != DocumentNode::Kind::map)

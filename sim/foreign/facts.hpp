@@ -12,7 +12,8 @@ namespace rehearse::inline foreign {
 /// What is known of a training, in the words of a scenario: "model.sequence", and "sync.X" and
 /// "opt.X" for what stands under its strategy and its optimizer. Names without a dot are what a
 /// scenario has otherwise: micro_batch, accumulation, global_batch, gpus, nodes, gpus_per_node,
-/// sync (ddp, fsdp, fsdp2, zero), opt (adamw), amp (bf16, fp16, fp8), dtype, vocab_divisor.
+/// sync (ddp, fsdp, fsdp2, zero), opt (adamw), amp (bf16, fp16, fp8), dtype, vocab_divisor,
+/// network_layers and network_linears (of a network that a name tells).
 struct Fact {
   std::string value;
   std::string key;       ///< the file's own that said it; empty: a default of the format

@@ -201,9 +201,10 @@ bool Format::knows(const std::string& key) const {
 
 const std::vector<std::string>& format_names() {
   static const std::vector<std::string> names = {
-      "megatron",       "nemo",          "torchtitan", "deepspeed",   "accelerate", "trainer",
-      "axolotl",        "llama_factory", "torchtune",  "llm_foundry", "trl",        "ms_swift",
-      "megatron_swift", "primus",        "gpt_neox",   "nanotron",    "litgpt"};
+      "megatron", "nemo",     "torchtitan",       "deepspeed",        "accelerate",
+      "trainer",  "axolotl",  "llama_factory",    "torchtune",        "llm_foundry",
+      "trl",      "ms_swift", "megatron_swift",   "primus",           "gpt_neox",
+      "nanotron", "litgpt",   "llama_factory_v1", "primus_torchtitan"};
   return names;
 }
 

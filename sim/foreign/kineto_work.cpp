@@ -10,79 +10,12 @@
 #include <tuple>
 
 #include "base/error.hpp"
+#include "foreign/kineto_operators.hpp"
 
 namespace rehearse::inline foreign {
 namespace {
 
-/// Longer lists of operators are cut: a period takes the square of their number to find.
-constexpr std::size_t kMostOperators = 20'000;
-
-constexpr std::uint32_t kNoPlace = static_cast<std::uint32_t>(-1);
-
 bool begins_earlier(const TraceSpan& a, const TraceSpan& b) { return a.begin < b.begin; }
-
-/// Numbers of entries from 0 on, in the order of what `key` gives.
-template <class Key>
-std::vector<std::uint32_t> ordered(std::size_t count, const Key& key) {
-  std::vector<std::uint32_t> order(count);
-  for (std::uint32_t i = 0; i < count; ++i) order[i] = i;
-  std::ranges::stable_sort(order, {}, key);
-  return order;
-}
-
-/// An operator that no other one encloses.
-struct Outermost {
-  double begin = 0;
-  float duration = 0;
-  std::uint32_t name = 0;
-  std::int64_t tie = -1;  ///< of the first operator within that has one
-  std::uint32_t thread = 0;
-  /// Its own in the step's forward pass, or its forward operator's.
-  std::uint32_t place = kNoPlace;
-
-  double end() const { return begin + static_cast<double>(duration); }
-};
-
-struct Operators {
-  std::vector<Outermost> all;  ///< thread by thread, each in the order of time
-  /// Elements of the parameter that AccumulateGrad adds up, by a number of `all`.
-  std::unordered_map<std::uint32_t, std::int64_t> parameters;
-  std::map<std::uint32_t, std::pair<std::uint32_t, std::uint32_t>> threads;  ///< parts of `all`
-  std::vector<std::pair<double, double>> innermost;  ///< where Gloo ran, in the order of time
-};
-
-Operators outermost_of(const KinetoTrace& trace) {
-  // Where two begin together, the longer one encloses the other.
-  const auto order = ordered(trace.operators.size(), [&](std::uint32_t i) {
-    const TraceSpan& span = trace.operators[i];
-    return std::tuple(span.thread, span.begin, -span.duration);
-  });
-  Operators found;
-  const auto count = [&] { return static_cast<std::uint32_t>(found.all.size()); };
-  for (std::size_t place = 0; place < order.size(); ++place) {
-    const std::uint32_t i = order[place];
-    const TraceSpan& span = trace.operators[i];
-    if (trace.gloo_threads.contains(span.thread)) continue;
-    if (!trace.gloo_threads.empty()) {
-      const TraceSpan* next =
-          place + 1 < order.size() ? &trace.operators[order[place + 1]] : nullptr;
-      const bool encloses =
-          next != nullptr && next->thread == span.thread && next->begin < span.end();
-      if (!encloses && !trace.name_of(span).starts_with("c10d::"))
-        found.innermost.emplace_back(span.begin, span.end());
-    }
-    auto& thread = found.threads.try_emplace(span.thread, count(), count()).first->second;
-    if (thread.first == count() || span.begin >= found.all.back().end()) {
-      found.all.push_back({span.begin, span.duration, span.name, -1, span.thread});
-      thread.second = count();
-    }
-    if (found.all.back().tie < 0) found.all.back().tie = span.tie;
-    if (const auto elements = trace.parameters.find(i); elements != trace.parameters.end())
-      found.parameters[count() - 1] = elements->second;
-  }
-  std::ranges::sort(found.innermost);
-  return found;
-}
 
 /// The host's operator when it launched.
 struct Cause {
@@ -103,7 +36,12 @@ class Steps {
     }
     for (auto* notes : {&windows_, &optimizer_, &ends_of_backward_})
       std::ranges::sort(*notes, begins_earlier);
-    if (windows_.empty()) find_windows();
+    if (windows_.empty()) {
+      TracedWindows found = windows_of(trace, operators_, optimizer_);
+      windows_ = std::move(found.windows);
+      told_by_ = std::move(found.told_by);
+      last_window_ends_ = found.last_ends;
+    }
     for (const std::string& name : trace.names) {
       is_backward_.push_back(name.starts_with("autograd::engine::evaluate_function"));
       is_ddp_.push_back(name.starts_with("torch.distributed.ddp.reducer::"));
@@ -137,62 +75,6 @@ class Steps {
   }
 
  private:
-  /// Steps end where the optimizer's do, or where a sequence of operators begins again.
-  void find_windows() {
-    const TraceSpan all = whole();
-    std::vector<double> begins;
-    for (const TraceSpan& note : optimizer_)
-      if (trace_.name_of(note).starts_with("Optimizer.step")) begins.push_back(note.end());
-    if (begins.size() > 1) {
-      told_by_ =
-          "the trace has no ProfilerStep: a step is from one end of Optimizer.step to the next";
-      // Before the first and behind the last are no whole steps.
-      for (std::size_t i = 0; i + 1 < begins.size(); ++i) add_window(begins[i], begins[i + 1]);
-      last_window_ends_ = begins.back();
-      return;
-    }
-    const auto busiest = std::ranges::max_element(operators_.threads, {}, [](const auto& one) {
-      return one.second.second - one.second.first;
-    });
-    if (busiest != operators_.threads.end()) {
-      const auto [first, last] = busiest->second;
-      std::vector<std::uint32_t> names;
-      for (std::uint32_t i = first; i < last; ++i) names.push_back(operators_.all[i].name);
-      const Repeats repeats = repeats_of(names);
-      // Blocks of one pass repeat, too: a step's sequence covers most of the trace.
-      if (repeats.count > 1 && 3 * repeats.count * repeats.period > 2 * names.size()) {
-        told_by_ = fmt::format(
-            "the trace has no ProfilerStep: {} operators repeat {} times, and are "
-            "taken for steps",
-            repeats.period, repeats.count);
-        for (std::size_t i = 0; i < repeats.count; ++i) {
-          const auto at = [&](std::size_t place) {
-            return place < names.size() ? operators_.all[first + place].begin : all.end();
-          };
-          const std::size_t place = repeats.first + i * repeats.period;
-          add_window(at(place), at(place + repeats.period));
-        }
-        last_window_ends_ = windows_.back().end();
-        return;
-      }
-    }
-    told_by_ = "the trace has no ProfilerStep, and nothing repeats: all of it is one step";
-    windows_.push_back(all);
-  }
-
-  void add_window(double begin, double end) {
-    windows_.push_back({begin, static_cast<float>(end - begin), 0, 0, -1});
-  }
-
-  TraceSpan whole() const {
-    double begin = 0, end = 0;
-    for (const TraceSpan& span : trace_.operators) {
-      begin = begin == 0 ? span.begin : std::min(begin, span.begin);
-      end = std::max(end, span.end());
-    }
-    return {begin, static_cast<float>(end - begin), 0, 0, -1};
-  }
-
   /// The step in whose window a moment of the host lies; none: before the first.
   std::optional<std::size_t> step_at(double time) const {
     if (last_window_ends_ && time >= *last_window_ends_) return std::nullopt;
@@ -382,30 +264,6 @@ TracedSteps steps_of(const KinetoTrace& trace) {
                     "remedy: call prof.step() at the end of each step",
                     trace.file, trace.events));
   return found;
-}
-
-Repeats repeats_of(const std::vector<std::uint32_t>& list) {
-  const std::size_t size = std::min(list.size(), kMostOperators);
-  constexpr std::size_t kLeastPeriod = 3;
-  Repeats best;
-  std::size_t covered = size / 3;
-  for (std::size_t period = kLeastPeriod; period <= size / 2; ++period) {
-    std::size_t run = 0;
-    for (std::size_t i = 0; i + period <= size; ++i) {
-      const bool same = i + period < size && list[i] == list[i + period];
-      if (same) {
-        ++run;
-        continue;
-      }
-      const std::size_t count = run / period + 1;
-      if (count > 1 && count * period > covered) {
-        covered = count * period;
-        best = {i - run, period, count};
-      }
-      run = 0;
-    }
-  }
-  return best;
 }
 
 }  // namespace rehearse::inline foreign

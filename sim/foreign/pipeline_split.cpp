@@ -161,7 +161,7 @@ std::vector<std::int64_t> by_first_and_last(Facts& facts, std::int64_t ranks, st
 
 void fill_split(Facts& facts) {
   const std::int64_t ranks = count_of(facts, "strategy.pipeline_parallel");
-  const std::int64_t layers = count_of(facts, "model.transformer.layers");
+  const std::int64_t layers = layers_in(facts);
   const std::vector<std::string> names = {"layout", "embedding_is_a_layer", "loss_is_a_layer",
                                           "first_stage_layers", "last_stage_layers"};
   const auto said = std::ranges::find_if(names, [&](const auto& name) { return has(facts, name); });

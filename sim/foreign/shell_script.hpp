@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -35,6 +36,10 @@ class ShellScript {
     bool open = false;              ///< an earlier branch may run
   };
 
+  /// Brackets within brackets, as YAML and JSON are bounded, too.
+  static constexpr int kMostBrackets = 64;
+
+  static bool is_name(char c);
   bool at_end() const { return line_ >= source_->lines.size(); }
   char peek(std::size_t ahead = 0) const;
   MarkedChar here(char text, bool quoted) const;

@@ -144,6 +144,10 @@ class Translator {
     std::string value = entry.value;
     if (!rule.values.empty()) {
       const auto called = looked_up(rule, value);
+      // An option may say the value; what follows from the rule holds beside it.
+      if (!called && !rule.about.empty())
+        for (const auto& [name, as] : rule.set)
+          made_.facts.try_emplace(name, Fact{as, entry.key, entry.place, 0});
       if (!called)
         return tell(made_.cannot, entry,
                     rule.cannot.empty() ? "what this value does is not known here" : rule.cannot,

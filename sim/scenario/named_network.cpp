@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "config/mistakes.hpp"
+#include "model/adaptation.hpp"
 #include "model/hugging_face.hpp"
 #include "model/packing.hpp"
 #include "scenario/hub.hpp"
@@ -211,37 +212,58 @@ std::optional<Value> naming_key(Map& map) {
   return found;
 }
 
-NamedNetwork read_network(const std::string& name_or_file, const ModelShape& shape) {
+namespace {
+
+/// What a command line names: a built-in network, a file, or an id of the hub.
+NamedModel named_by(const std::string& name_or_file, std::vector<std::string>& assumptions) {
   const auto& names = architecture_names();
+  if (std::ranges::find(names, name_or_file) != names.end()) return built_in(name_or_file);
+  std::error_code ignored;
+  std::filesystem::path file = name_or_file;
+  if (!std::filesystem::exists(file, ignored)) {
+    if (!is_hub_id(name_or_file)) fail_as_unknown(name_or_file);
+    const auto cached = cached_config(name_or_file);
+    const std::optional<HubNetwork> known = hub_network(name_or_file);
+    if (!cached && !known)
+      throw InputError(
+          fmt::format("rehearse: error: no file \"{0}\", and the hub's cache has no {0}\n"
+                      "remedy: {1}",
+                      name_or_file, download_remedy(name_or_file)));
+    if (!cached) return shipped_as_transformers_has_it(name_or_file, *known);
+    file = *cached;
+  }
+  HuggingFaceModel read = read_hugging_face(file);
+  assumptions = std::move(read.assumptions);
+  return {.transformer = std::move(read.shape)};
+}
+
+}  // namespace
+
+NamedNetwork read_network(const std::string& name_or_file, const ModelShape& shape) {
+  std::vector<std::string> assumptions;
+  const NamedModel named = named_by(name_or_file, assumptions);
   try {
-    if (std::ranges::find(names, name_or_file) != names.end())
-      return {build_architecture(name_or_file, shape), {}};
-    std::error_code ignored;
-    std::filesystem::path file = name_or_file;
-    if (!std::filesystem::exists(file, ignored)) {
-      if (!is_hub_id(name_or_file)) fail_as_unknown(name_or_file);
-      const auto cached = cached_config(name_or_file);
-      const std::optional<HubNetwork> known = hub_network(name_or_file);
-      if (!cached && !known)
-        throw InputError(
-            fmt::format("rehearse: error: no file \"{0}\", and the hub's cache has no {0}\n"
-                        "remedy: {1}",
-                        name_or_file, download_remedy(name_or_file)));
-      if (!cached) {
-        const NamedModel named = shipped_as_transformers_has_it(name_or_file, *known);
-        return {named.transformer ? build_transformer(*named.transformer, shape)
-                                  : build_architecture(named.name, shape),
-                {}};
-      }
-      file = *cached;
-    }
-    HuggingFaceModel read = read_hugging_face(file);
-    Model model = build_transformer(read.shape, shape);
-    if (shape.sequence == 0 && shape.image == 0)
-      read.assumptions.push_back("a sample is a " + model.sample);
-    return {std::move(model), std::move(read.assumptions)};
+    Model model = named.transformer ? build_transformer(*named.transformer, shape)
+                                    : build_architecture(named.name, shape);
+    if (named.name.empty() && shape.sequence == 0 && shape.image == 0)
+      assumptions.push_back("a sample is a " + model.sample);
+    return {std::move(model), std::move(assumptions)};
   } catch (const std::invalid_argument& wrong) {
     throw InputError(fmt::format("{}: error: {}", name_or_file, wrong.what()));
+  }
+}
+
+std::optional<KnownTransformer> known_transformer(const std::string& name_or_file) {
+  try {
+    std::vector<std::string> ignored;
+    const NamedModel named = named_by(name_or_file, ignored);
+    if (!named.transformer) return std::nullopt;
+    return KnownTransformer{named.transformer->layers,
+                            linear_names(build_transformer(*named.transformer, {}))};
+  } catch (const InputError&) {
+    return std::nullopt;
+  } catch (const std::invalid_argument&) {
+    return std::nullopt;
   }
 }
 

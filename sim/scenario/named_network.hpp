@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,6 +25,14 @@ struct NamedNetwork {
 /// A built-in one's name, or a Hugging Face config.json (or a folder with one). InputError where it
 /// is neither, and where the network refuses the shape; of the config as read_hugging_face says.
 NamedNetwork read_network(const std::string& name_or_file, const ModelShape& shape);
+
+/// Layers and linear layers (linear_names()) of a transformer by its built-in name, its hub's id or
+/// its config.json; nothing: it is none, or is not known here.
+struct KnownTransformer {
+  std::int64_t layers = 0;
+  std::vector<std::string> linears;
+};
+std::optional<KnownTransformer> known_transformer(const std::string& name_or_file);
 
 /// InputError where `attention` names what a GPU of the cluster does not run.
 void check_attention(const Value& model, const Scenario& scenario);

@@ -113,7 +113,7 @@ void check_muon(const Value& value, const Scenario& scenario) {
   const bool whole =
       is_alone(strategy) || ddp_in(strategy) != nullptr || zero_in(strategy) != nullptr;
   if (whole && !strategy.layout) return;
-  value.fail(fmt::format("Muon's step needs whole matrices, and under {} no rank has them",
+  value.fail(fmt::format("Muon's step needs whole matrices, and is not known of {}",
                          strategy_name(strategy)),
              "strategy: {ddp: {}} or {zero: {stage: 1}}, or optimizer: {adamw: {}}");
 }

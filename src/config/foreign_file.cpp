@@ -59,6 +59,18 @@ std::string text_of_key(std::string_view text, std::string_view key) {
   return std::string(text.substr(open + 1, text.find('"', open + 1) - open - 1));
 }
 
+/// Whether a key stands in the outermost map, not in one within it.
+bool has_outer_key(std::string_view text, std::string_view key) {
+  int depth = 0;
+  const std::string quoted = fmt::format("\"{}\"", key);
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text[at] == '{' || text[at] == '[') ++depth;
+    if (text[at] == '}' || text[at] == ']') --depth;
+    if (depth == 1 && text.substr(at).starts_with(quoted)) return true;
+  }
+  return false;
+}
+
 const char* const kOtherNetworks =
     "Python's rehearse_sim.capture reads any PyTorch module; model.units takes times of its parts";
 
@@ -84,7 +96,7 @@ std::optional<ForeignFile> json_file(std::string_view text) {
                        "say the model by name (`rehearse list models`) or by its units"};
   if (holds(text, {"\"nthreads\"", "\"ngpus\""}) || holds(text, {"\"numCycle\"", "\"busBw\""}))
     return ForeignFile{"an output of nccl-tests", kImport};
-  if (holds(text, {"\"model_type\""}) && text_of_key(text, "model_type") != "")
+  if (has_outer_key(text, "model_type") && text_of_key(text, "model_type") != "")
     return ForeignFile{
         fmt::format("a Hugging Face config.json of a {} model", text_of_key(text, "model_type")),
         "a scenario names it: model: {hf: FILE}"};

@@ -17,7 +17,7 @@ using Names = std::vector<std::string>;
 /// A line of platforms/formats/signs.yaml: what tells whose file a configuration is. Of `a|b` one
 /// stands there.
 struct Sign {
-  std::string what, format, topic;
+  std::string what, format, topic, remedy;
   Names keys, options, words;
   std::vector<std::pair<std::string, Names>> says;  ///< a key and its values
 };
@@ -125,6 +125,7 @@ std::vector<Sign> read_signs() {
     Sign sign{.what = map.require("what").as_string(),
               .format = map.string_or("format", ""),
               .topic = map.string_or("topic", ""),
+              .remedy = map.string_or("remedy", ""),
               .keys = names_of(map, "keys"),
               .options = names_of(map, "options"),
               .words = names_of(map, "words"),
@@ -142,9 +143,10 @@ std::vector<Sign> read_signs() {
 
 ForeignFile foreign_of(const Sign& sign) {
   const std::string remedy =
-      !sign.format.empty()  ? "`rehearse import config FILE --on NxCLUSTER` makes a scenario of it"
-      : !sign.topic.empty() ? "`rehearse help " + sign.topic + "` says what is here of it"
-                            : "import a configuration of its steps, or write a scenario";
+      !sign.remedy.empty()   ? sign.remedy
+      : !sign.format.empty() ? "`rehearse import config FILE --on NxCLUSTER` makes a scenario of it"
+      : !sign.topic.empty()  ? "`rehearse help " + sign.topic + "` says what is here of it"
+                             : "import a configuration of its steps, or write a scenario";
   return {.what = sign.what, .remedy = remedy, .format = sign.format};
 }
 

@@ -70,6 +70,7 @@ std::string remedy_for(std::string_view message) {
   const TextPosition place = step_back_over_empty_lines(marks.place(error.mark));
   const std::string_view message = error.msg;
   if (message.starts_with(YAML::ErrorMsg::UNKNOWN_ANCHOR)) {
+    if (builder.reads_anchors()) fail_at(place, "an alias of no anchor before it");
     fail_at(place, "aliases (*name) are not supported", "write the value out");
   }
   if (message == YAML::ErrorMsg::DOC_IN_SCALAR || message == YAML::ErrorMsg::EOF_IN_SCALAR) {
@@ -107,12 +108,14 @@ DocumentEntry& DocumentNode::add(DocumentNode key, DocumentNode value) {
   return entries.back();
 }
 
-std::optional<DocumentNode> parse_tree(const std::shared_ptr<const TextSource>& source,
-                                       std::size_t skip) {
+namespace {
+
+std::optional<DocumentNode> parse(const std::shared_ptr<const TextSource>& source, std::size_t skip,
+                                  TreeBuilder::Strictness strictness) {
   reject_tab_indentation(source);
   reject_directives(source);
   const Marks marks{source, skip};
-  TreeBuilder builder(marks);
+  TreeBuilder builder(marks, strictness);
   std::istringstream stream(text_for_yaml(*source, skip));
   try {
     YAML::Parser parser(stream);
@@ -122,6 +125,17 @@ std::optional<DocumentNode> parse_tree(const std::shared_ptr<const TextSource>& 
     fail_as_yaml(marks, builder, error);
   }
   return builder.take_root();
+}
+
+}  // namespace
+
+std::optional<DocumentNode> parse_tree(const std::shared_ptr<const TextSource>& source,
+                                       std::size_t skip) {
+  return parse(source, skip, TreeBuilder::Strictness::strict);
+}
+
+std::optional<DocumentNode> parse_foreign_tree(const std::shared_ptr<const TextSource>& source) {
+  return parse(source, 0, TreeBuilder::Strictness::foreign);
 }
 
 }  // namespace rehearse::inline config

@@ -32,6 +32,13 @@ DocumentNode make(Kind kind, TextPosition place) {
   return node;
 }
 
+std::size_t nodes_in(const DocumentNode& node) {
+  std::size_t all = 1;
+  for (const DocumentNode& item : node.items) all += nodes_in(item);
+  for (const DocumentEntry& entry : node.entries) all += 1 + nodes_in(entry.value);
+  return all;
+}
+
 }  // namespace
 
 TextPosition Marks::place(const YAML::Mark& mark) const {
@@ -57,17 +64,17 @@ void TreeBuilder::OnDocumentStart(const YAML::Mark& mark) {
   fail_at(place, "the document has ended before this", "check the indentation and the brackets");
 }
 
-void TreeBuilder::OnNull(const YAML::Mark& mark, YAML::anchor_t) {
+void TreeBuilder::OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) {
   TextPosition place = marks_.place(mark);
   reject_tag(place, "");
   // An empty value has no text of its own, and yaml-cpp reports it where the next token is.
   const bool empty = !spells_null(marks_.text_at(place));
   if (empty && !open_.empty())
     place = open_.back().key ? open_.back().key->place : open_.back().node.place;
-  add(make(Kind::null, std::move(place)));
+  add(make(Kind::null, std::move(place)), anchor);
 }
 
-void TreeBuilder::OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
+void TreeBuilder::OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                            const std::string& value) {
   TextPosition place = marks_.place(mark);
   reject_tag(place, tag);
@@ -79,24 +86,30 @@ void TreeBuilder::OnScalar(const YAML::Mark& mark, const std::string& tag, YAML:
   DocumentNode node = make(Kind::scalar, std::move(place));
   node.text = value;
   node.quoted = tag == "!";
-  add(std::move(node));
+  add(std::move(node), anchor);
 }
 
-void TreeBuilder::OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
-                                  YAML::EmitterStyle::value) {
-  open(Kind::list, mark, tag);
+void TreeBuilder::OnSequenceStart(const YAML::Mark& mark, const std::string& tag,
+                                  YAML::anchor_t anchor, YAML::EmitterStyle::value) {
+  open(Kind::list, mark, tag, anchor);
 }
 
-void TreeBuilder::OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
+void TreeBuilder::OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                              YAML::EmitterStyle::value) {
-  open(Kind::map, mark, tag);
+  open(Kind::map, mark, tag, anchor);
 }
 
-void TreeBuilder::OnAlias(const YAML::Mark& mark, YAML::anchor_t) {
-  fail_at(marks_.place(mark), "aliases (*name) are not supported", "write the value out");
+void TreeBuilder::OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) {
+  const auto found = anchored_.find(anchor);
+  if (strictness_ == Strictness::strict)
+    fail_at(marks_.place(mark), "aliases (*name) are not supported", "write the value out");
+  if (found == anchored_.end()) fail_at(marks_.place(mark), "an alias within its own anchor");
+  count(nodes_in(found->second), marks_.place(mark));
+  add(found->second, 0);
 }
 
 void TreeBuilder::OnAnchor(const YAML::Mark& mark, const std::string& name) {
+  if (strictness_ == Strictness::foreign) return;
   fail_at(marks_.place(mark), fmt::format("anchors (&{}) are not supported", name),
           "write the value out");
 }
@@ -112,13 +125,14 @@ bool TreeBuilder::expects_key() const {
   return !open_.empty() && open_.back().node.kind == Kind::map && !open_.back().key;
 }
 
-void TreeBuilder::open(Kind kind, const YAML::Mark& mark, const std::string& tag) {
+void TreeBuilder::open(Kind kind, const YAML::Mark& mark, const std::string& tag,
+                       YAML::anchor_t anchor) {
   TextPosition place = marks_.place(mark);
   reject_tag(place, tag);
   if (expects_key()) fail_as_key(place);
   if (open_.size() == kMaxNesting)
     fail_at(place, fmt::format("nested deeper than {} levels", kMaxNesting));
-  open_.push_back({make(kind, std::move(place)), std::nullopt});
+  open_.push_back({make(kind, std::move(place)), std::nullopt, anchor});
 }
 
 // yaml-cpp takes a bracket that is never closed for a key, too.
@@ -131,13 +145,23 @@ void TreeBuilder::fail_as_key(const TextPosition& place) const {
 
 void TreeBuilder::close() {
   DocumentNode node = std::move(open_.back().node);
+  const YAML::anchor_t anchor = open_.back().anchor;
   open_.pop_back();
-  add(std::move(node));
+  add(std::move(node), anchor);
 }
 
-void TreeBuilder::add(DocumentNode node) {
-  if (++node_count_ > kMaxNodes)
-    fail_at(node.place, fmt::format("more than {} values in one file", kMaxNodes));
+void TreeBuilder::count(std::size_t nodes, const TextPosition& place) {
+  node_count_ += nodes;
+  if (node_count_ > kMaxNodes)
+    fail_at(place, fmt::format("more than {} values in one file", kMaxNodes));
+}
+
+void TreeBuilder::add(DocumentNode node, YAML::anchor_t anchor) {
+  count(1, node.place);
+  if (anchor != 0) {
+    count(nodes_in(node), node.place);
+    anchored_.insert_or_assign(anchor, node);
+  }
   if (open_.empty()) {
     root_ = std::move(node);
   } else if (open_.back().node.kind == Kind::list) {
@@ -148,19 +172,42 @@ void TreeBuilder::add(DocumentNode node) {
   } else {
     DocumentNode key = std::move(*open_.back().key);
     open_.back().key.reset();
-    open_.back().node.add(std::move(key), std::move(node));
+    add_entry(std::move(key), std::move(node));
   }
+}
+
+void TreeBuilder::add_entry(DocumentNode key, DocumentNode value) {
+  DocumentNode& map = open_.back().node;
+  if (key.text == "<<" && !key.quoted) {
+    if (value.kind == Kind::list)
+      for (const DocumentNode& item : value.items) merge(item);
+    else
+      merge(value);
+  } else if (DocumentEntry* before = map.find(key.text)) {
+    *before = {std::move(key), std::move(value)};
+  } else {
+    map.add(std::move(key), std::move(value));
+  }
+}
+
+/// A merge key's map: what the map says itself, before or behind it, counts.
+void TreeBuilder::merge(const DocumentNode& value) {
+  if (value.kind != Kind::map) fail_at(value.place, "a merge key (<<) takes maps");
+  for (const DocumentEntry& entry : value.entries)
+    if (open_.back().node.find(entry.key.text) == nullptr)
+      open_.back().node.add(entry.key, entry.value);
 }
 
 void TreeBuilder::check_key(const DocumentNode& key) const {
   if (key.kind == Kind::null || key.text.empty()) fail_at(key.place, "an empty key");
-  if (key.text == "<<" && !key.quoted) {
+  if (strictness_ == Strictness::strict && key.text == "<<" && !key.quoted) {
     fail_at(key.place, "merge keys (<<) are not supported", "write the keys out");
   }
   if (key.text.find_first_of("\n\t") != std::string::npos) {
     fail_at(key.place, "a key with a line end or a tab in it");
   }
-  if (const DocumentEntry* first = open_.back().node.find(key.text)) {
+  const DocumentEntry* first = open_.back().node.find(key.text);
+  if (strictness_ == Strictness::strict && first != nullptr) {
     fail_at(key.place, fmt::format("duplicate key \"{}\"; it stands on line {} already", key.text,
                                    first->key.place.line + 1));
   }

@@ -3,6 +3,8 @@
 #include <yaml-cpp/eventhandler.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,10 +26,16 @@ struct Marks {
   std::string_view text_at(const TextPosition& place) const;
 };
 
-/// Builds the tree from yaml-cpp's events; InputError for what strict YAML leaves out.
+/// Builds the tree from yaml-cpp's events; InputError for what strict YAML leaves out. A foreign
+/// file may have anchors, aliases, merge keys, and a key twice, of which the last counts.
 class TreeBuilder : public YAML::EventHandler {
  public:
-  explicit TreeBuilder(Marks marks) : marks_(std::move(marks)) {}
+  enum class Strictness : std::uint8_t { strict, foreign };
+
+  TreeBuilder(Marks marks, Strictness strictness)
+      : marks_(std::move(marks)), strictness_(strictness) {}
+
+  bool reads_anchors() const { return strictness_ == Strictness::foreign; }
 
   std::optional<DocumentNode> take_root() { return std::move(root_); }
 
@@ -54,18 +62,25 @@ class TreeBuilder : public YAML::EventHandler {
   struct Open {
     DocumentNode node;
     std::optional<DocumentNode> key;  // of a map: read, its value is still to come
+    YAML::anchor_t anchor = 0;
   };
 
   bool expects_key() const;
-  void open(DocumentNode::Kind kind, const YAML::Mark& mark, const std::string& tag);
+  void open(DocumentNode::Kind kind, const YAML::Mark& mark, const std::string& tag,
+            YAML::anchor_t anchor);
   void close();
-  void add(DocumentNode node);
+  void add(DocumentNode node, YAML::anchor_t anchor);
+  void add_entry(DocumentNode key, DocumentNode value);
+  void merge(const DocumentNode& value);
+  void count(std::size_t nodes, const TextPosition& place);
   void reject_tag(const TextPosition& place, const std::string& tag) const;
   void check_key(const DocumentNode& key) const;
   [[noreturn]] void fail_as_key(const TextPosition& place) const;
 
   Marks marks_;
+  Strictness strictness_;
   std::vector<Open> open_;
+  std::map<YAML::anchor_t, DocumentNode> anchored_;
   std::optional<DocumentNode> root_;
   std::size_t node_count_ = 0;
 };
