@@ -207,7 +207,9 @@ void TreeBuilder::check_key(const DocumentNode& key) const {
     fail_at(key.place, "a key with a line end or a tab in it");
   }
   const DocumentEntry* first = open_.back().node.find(key.text);
-  if (strictness_ == Strictness::strict && first != nullptr) {
+  // PyYAML takes the last; DeepSpeed refuses it in its JSON (dict_raise_error_on_duplicate_keys).
+  const bool is_json = marks_.text_at(open_.front().node.place).starts_with('{');
+  if ((strictness_ == Strictness::strict || is_json) && first != nullptr) {
     fail_at(key.place, fmt::format("duplicate key \"{}\"; it stands on line {} already", key.text,
                                    first->key.place.line + 1));
   }

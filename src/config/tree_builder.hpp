@@ -27,7 +27,7 @@ struct Marks {
 };
 
 /// Builds the tree from yaml-cpp's events; InputError for what strict YAML leaves out. A foreign
-/// file may have anchors, aliases, merge keys, and a key twice, of which the last counts.
+/// file may have anchors, aliases, merge keys, and in YAML a key twice, of which the last counts.
 class TreeBuilder : public YAML::EventHandler {
  public:
   enum class Strictness : std::uint8_t { strict, foreign };
