@@ -13,6 +13,11 @@ bool is_pointwise(const Operator& op) {
          op.kind == OperatorKind::cast;
 }
 
+/// A conversion that a network's code asks for, which a fused kernel makes in registers.
+bool is_written_out(const Operator& op) {
+  return op.kind == OperatorKind::cast && op.always_fp32 && op.storage == StoredAs::model;
+}
+
 /// Whether the unit's ranks exchange in front of an operator.
 bool is_cut(const Unit& unit, std::size_t op) {
   return std::ranges::any_of(unit.exchanges, [op](const Exchange& exchange) {
@@ -64,7 +69,9 @@ void compile(Unit& unit) {
     }
     const bool joins = !operators.empty() && is_pointwise(operators.back()) && is_pointwise(op) &&
                        !is_cut(unit, i);
-    if (joins) {
+    if (joins && is_written_out(op)) {
+      operators.back().wide = operators.back().always_fp32 = false;
+    } else if (joins) {
       operators.back() = fused(operators.back(), op);
     } else {
       operators.push_back(op);

@@ -209,6 +209,9 @@ class Layers {
   void add_bias(std::int64_t out);
   /// `quantizes_input`: it is the first of those on one input.
   void narrow_last_product(bool quantizes_input);
+  void convert_rotated(const Spelling& spelling, double elements);
+  /// How queries, keys and values of `input` become heads, where it takes kernels.
+  void append_heads(const Attention& options, const Activation& input);
   void fused_attention(const Attention& options);
   /// Adds attention of `tokens` queries: one of `steps` like parts of what they see.
   void flash_attention(const Attention& options, double tokens, std::size_t steps);

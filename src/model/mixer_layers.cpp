@@ -136,7 +136,12 @@ void Layers::short_convolution(const ShortConvolution& o) {
   record({.kind = LayerKind::short_convolution, .short_convolution = o}, input, o.bias ? 2 : 1);
 }
 
-void Layers::square() { pointwise(LayerKind::square); }
+// Autocast runs powers in fp32; backward makes x's, times a number, times dy.
+void Layers::square() {
+  cast(true);
+  pointwise(LayerKind::square);
+  last().operators.back().eager_backward = {.kernels = 3, .plain = 7 * current_.elements()};
+}
 
 void Layers::set_gate_aside(std::int64_t channels) {
   const Activation whole = current_;

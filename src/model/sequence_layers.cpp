@@ -35,7 +35,25 @@ void Layers::rotate(const Attention& options) {
   turned.eager_forward = {.kernels = 10, .written = 4.5 * elements};  // of queries and of keys
   turned.eager_backward = {.kernels = 10, .written = 5.5 * elements};
   turned.bare_backward = 4;
+  convert_rotated(options.spelling, elements);
   record({.kind = LayerKind::rotate, .attention = options}, current_);
+}
+
+// Of queries and keys that turn in fp32: copies of them (Cohere), of them and of their turned
+// halves (ERNIE 4.5), or none, where fp32 tables make fp32 of products (OLMo); 16 bits are made
+// behind.
+void Layers::convert_rotated(const Spelling& spelling, double elements) {
+  const auto convert = [&](double forward, double backward, bool widens) {
+    append({.kind = OperatorKind::cast,
+            .forward_elements = forward,
+            .backward_elements = backward,
+            .wide = !widens,
+            .always_fp32 = true});
+  };
+  const double copies = spelling.widens_heads ? 1 : spelling.turns_narrow ? 2 : 0;
+  if (copies > 0) convert(copies * elements, copies * elements, true);
+  if (spelling.wide_rotation) convert(0, 2 * elements, true);
+  if (copies > 0 || spelling.wide_rotation) convert(elements, elements, false);
 }
 
 void Layers::attention(const Attention& options) {
@@ -45,14 +63,35 @@ void Layers::attention(const Attention& options) {
   } else {
     materialised_attention(options);
   }
-  // The gradients of queries, keys and values become one.
-  if (options.fused) append({.eager_backward = {.kernels = 1, .plain = 2 * input.elements()}});
+  append_heads(options, input);
   current_.channels = options.heads * options.values();
   record({.kind = LayerKind::attention,
           .unit = static_cast<std::uint32_t>(units_.size() - 1),
           .parameter = options.bias_parameter,
           .attention = options},
          input);
+}
+
+// The gradients of queries, keys and values become one: side by side, or each in zeros, and these
+// are summed. Falcon indexes a key and a value for each group of queries, and copies all three.
+void Layers::append_heads(const Attention& options, const Activation& input) {
+  const double whole = input.elements();
+  const Spelling& spelling = options.spelling;
+  if (spelling.indexes) {
+    const double queries =
+        static_cast<double>(options.heads * options.head_width) * input.positions();
+    append({.eager_forward = {.kernels = 5, .plain = 5 * queries},
+            .eager_backward = {.kernels = 9, .plain = 3.4 * queries + 9 * whole}});
+  } else if (spelling.slices || spelling.selects) {
+    append({.eager_backward = {.kernels = 5, .plain = 10 * whole}});
+  } else if (options.fused) {
+    append({.eager_backward = {.kernels = 1, .plain = 2 * whole}});
+  }
+  if (!spelling.scales_queries) return;
+  const double scaled =
+      2 * static_cast<double>(options.heads * options.head_width) * input.positions();
+  append({.eager_forward = {.kernels = 1, .plain = scaled},
+          .eager_backward = {.kernels = 1, .plain = scaled}});
 }
 
 namespace {
@@ -115,7 +154,10 @@ void Layers::materialised_attention(const Attention& options) {
   current_ = probabilities;
   if (!options.fused_softmax) {
     move(OperatorKind::elementwise, 4 * pairs, 2 * pairs);  // scale, and add the mask (broadcast)
-    last().operators.back().eager_forward = {.kernels = 2, .moved = pairs, .written = pairs};
+    EagerKernels& scaled = last().operators.back().eager_forward;
+    scaled = {.kernels = 2, .moved = pairs, .written = pairs};
+    // BLOOM's product scales and adds slopes itself.
+    if (options.spelling.selects) scaled = {.kernels = 1, .written = pairs};
   }
   if (options.softcap) {  // a quotient, a tanh and a product
     move(OperatorKind::elementwise, 2 * pairs, 3 * pairs);
@@ -129,14 +171,20 @@ void Layers::materialised_attention(const Attention& options) {
     move(OperatorKind::elementwise, 7 * pairs, 11 * pairs);
     last().operators.back().eager_forward = {.kernels = 4, .plain = 7 * pairs};
     last().operators.back().eager_backward = {.kernels = 7, .plain = 11 * pairs};
-  } else if (options.biased || options.trained_bias > 0) {
+  } else if ((options.biased && !options.spelling.selects) || options.trained_bias > 0) {
     move(OperatorKind::elementwise, 3 * pairs, pairs);
+  }
+  // MPT adds fp32 slopes, and masks what that makes.
+  const bool wide_scores = options.table > 0 && !options.spelling.selects;
+  if (wide_scores) {
+    last().operators.back().eager_forward = {.kernels = 2, .moved = 2 * pairs, .written = pairs};
+    last().operators.back().eager_backward = {.kernels = 2, .moved = 2 * pairs};
   }
   if (options.wide_softmax && !options.fused_softmax && !sinks) {
     // softmax(dtype=float32): of bf16 an fp32 copy is made before, and of its gradient bf16
     // (aten/src/ATen/native/SoftMax.cpp); what it gives becomes 16 bits again.
     append({.kind = OperatorKind::cast,
-            .forward_elements = pairs,
+            .forward_elements = wide_scores ? 0 : pairs,
             .backward_elements = pairs,
             .always_fp32 = true,
             .by_row = true});

@@ -136,6 +136,13 @@ EagerExperts activated(double wide) {
           .backward = {.kernels = 7, .written = 5 * wide, .plain = 8 * wide}};
 }
 
+/// GPT-OSS's: two clamps of each other channel, a multiple, its sigmoid, a sum and two products;
+/// backward compares, chooses, and fills zeros between channels.
+EagerExperts clamped(double wide) {
+  return {.forward = {.kernels = 7, .written = 2 * wide, .plain = 12 * wide},
+          .backward = {.kernels = 17, .plain = 44 * wide}};
+}
+
 /// One expert after the other, as transformers' eager loop has them: each picks its tokens and
 /// their weights by index, and adds what it gives by index. All experts' weights are one parameter.
 /// The gradient of one's slice is as large as that: zeros are filled in, and it is added to the
@@ -206,7 +213,7 @@ void Layers::experts(const ExpertGroup& options) {
   // SiLU and the product, or ReLU and its square.
   move(OperatorKind::elementwise, (options.gated ? 5 : 4) * wide, (options.gated ? 8 : 6) * wide);
   last().operators.back().between_experts = true;
-  compose(activated(wide));
+  compose(options.clamped ? clamped(wide) : activated(wide));
   append(grouped({multiplied, options.width, hidden, own, options.grouped}));
   if (options.eager) {
     const auto held = static_cast<double>(own);
