@@ -31,6 +31,11 @@ std::string plain_targets(const std::string& said) {
       from = bar + 1;
     }
   }
+  // Megatron-LM's names of the products that it makes as one.
+  for (const auto& [theirs, parts] :
+       {std::pair("linear_qkv", "q, k, v"), std::pair("linear_proj", "o"),
+        std::pair("linear_fc1", "gate, up"), std::pair("linear_fc2", "down")})
+    std::ranges::replace(names, std::string(theirs), std::string(parts));
   std::string made;
   for (std::size_t i = 0; i < names.size(); ++i)
     if (std::ranges::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(i),
@@ -52,19 +57,20 @@ std::vector<std::string> parts_of(std::string list) {
 
 /// PEFT adapts the targets that the network has, and fails where it has none of them
 /// (peft/tuners/tuners_utils.py: inject_adapter).
-std::string targets_there(const std::string& targets, const std::string& layers) {
-  const std::vector<std::string> there = parts_of(layers);
+std::vector<std::string> absent(const std::string& targets, const Facts& facts) {
+  const std::vector<std::string> there = parts_of(value_of(facts, "network_linears"));
+  if (there.empty()) return {};
   const auto has_layer = [&](const std::string& name) {
     return std::ranges::find(there, name) != there.end();
   };
-  std::string kept;
+  std::vector<std::string> missing;
   for (const std::string& target : parts_of(targets)) {
     const std::string name = linear_name(target);
     const bool of_qkv = (name == "q" || name == "k" || name == "v") && has_layer("qkv");
-    if (name == "all_linear" || target == "all-linear" || has_layer(name) || of_qkv)
-      kept += (kept.empty() ? "" : ", ") + target;
+    const bool all = name == "all_linear" || target == "all-linear";
+    if (!all && !has_layer(name) && !of_qkv) missing.push_back(target);
   }
-  return kept.empty() ? targets : "[" + kept + "]";
+  return missing.size() == parts_of(targets).size() ? std::vector<std::string>() : missing;
 }
 
 }  // namespace
@@ -83,10 +89,16 @@ void fill_adapters(Facts& facts) {
   if (value_of(facts, "adapter") == "none")
     std::erase_if(facts, [](const auto& fact) { return fact.first.starts_with("model.lora."); });
   if (!has(facts, "model.lora.targets")) return;
-  std::string targets = plain_targets(value_of(facts, "model.lora.targets"));
-  if (has(facts, "network_linears"))
-    targets = targets_there(targets, value_of(facts, "network_linears"));
-  say(facts, "model.lora.targets", targets);
+  const std::string targets = plain_targets(value_of(facts, "model.lora.targets"));
+  const std::vector<std::string> missing = absent(targets, facts);
+  std::string kept;
+  for (const std::string& one : parts_of(targets))
+    if (std::ranges::find(missing, one) == missing.end()) kept += (kept.empty() ? "" : ", ") + one;
+  say(facts, "model.lora.targets", "[" + kept + "]");
+}
+
+std::vector<std::string> adapters_left_out(const Facts& facts) {
+  return absent(plain_targets(value_of(facts, "model.lora.targets")), facts);
 }
 
 }  // namespace rehearse::inline foreign

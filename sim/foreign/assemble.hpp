@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "foreign/facts.hpp"
 
@@ -41,6 +42,8 @@ std::int64_t layers_in(const Facts& facts);
 /// Names layers that have adapters as a scenario does, as a part of derive(). Those that the
 /// network has not are left out, as PEFT does.
 void fill_adapters(Facts& facts);
+/// Targets of a file's adapters that its network has not, such as the products of its experts.
+std::vector<std::string> adapters_left_out(const Facts& facts);
 
 /// Splits the layers over a pipeline's stages, as a part of derive(): by a layout, by an embedding
 /// or a loss that counts as a layer, or by the first stage and the last. InputError as derive()'s.

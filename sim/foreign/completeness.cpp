@@ -94,6 +94,9 @@ void check_understood(const std::vector<Entry>& entries, const Translation& told
 }
 
 void tell_defaults(Translation& told, const Asked& asked) {
+  for (const std::string& target : adapters_left_out(told.facts))
+    told.left.push_back(
+        {"(adapters)", target, "no linear layer of this network by itself", {}, ""});
   if (!has(told.facts, "model.sequence") && asked.sequence.empty())
     told.left.push_back({"(no length)", "", "the network's own length, or --sequence N", {}, ""});
   for (const auto& [name, fact] : told.facts)

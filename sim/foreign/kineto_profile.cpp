@@ -297,6 +297,11 @@ TracedProfile profile_of(const std::vector<KinetoTrace>& ranks, const TracedSett
   }
   for (const auto& [place, elements] : steps.front().parameters)
     profile.units[units.of_place[place]].tensors.push_back(elements);
+  if (forward.value() == 0)
+    throw InputError(
+        fmt::format("{}: error: the trace has no forward pass, and a step begins with one\n"
+                    "remedy: trace a whole step, with prof.step() at its end",
+                    trace.file));
   const Seconds optimizer(mean([](const StepSums& one) { return one.optimizer; }));
   point.whole = {forward, backward, optimizer, forward + backward + optimizer};
   profile.optimizers.push_back({made.optimizer, optimizer,

@@ -94,6 +94,13 @@ struct Matrix {
           fmt::format("nvlink: {} of {} pairs of GPUs are joined, not as many of each GPU: nothing "
                       "here is such a mesh",
                       joined / 2, pairs / 2));
+    // A bridge joins two cards: rings of all of a node's GPUs go another way.
+    if (alike && joined == links.size() && links.size() > 2) {
+      node.nvlinks = node.nvlinks_to_all = 0;
+      node.untold.emplace_back(
+          "nvlink: bridges join pairs of GPUs, which nothing here is: all GPUs "
+          "exchange by the other paths");
+    }
     for (const auto& [path, count] : paths)
       node.paths.push_back(
           fmt::format("{} of {} pairs of GPUs go through {}", count / 2, pairs / 2, path));
@@ -311,9 +318,9 @@ std::string nvlink_line(const NodeTopology& node, const std::string& gpu) {
   if (rate <= 0)
     return fmt::format("  # nvlink: RATE, of {} links each; nobody says here what one carries\n",
                        links);
-  return fmt::format(
-      "  nvlink: {:.6g}GBps  # {} links{}\n", rate / 1e9, links,
-      one > 0 ? fmt::format(" of {:.4g} GB/s", one / 1e9) : ", as its datasheet adds them up");
+  return fmt::format("  nvlink: {:.6g}GBps  # {} links{}\n", rate / 1e9, links,
+                     one > 0 ? fmt::format(" of {:.4g} GB/s", rate / links / 1e9)
+                             : ", as its datasheet adds them up");
 }
 
 }  // namespace

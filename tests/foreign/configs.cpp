@@ -1,4 +1,4 @@
-// Configurations of seventeen kinds, each beside its scenario, in *.cases here. A run with
+// Configurations of nineteen kinds, each beside its scenario, in *.cases here. A run with
 // REHEARSE_UPDATE=1 in the environment writes what they become now.
 #include <fmt/format.h>
 #include <fmt/ranges.h>

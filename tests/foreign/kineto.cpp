@@ -268,6 +268,21 @@ BOOST_AUTO_TEST_CASE(what_is_no_trace_is_refused_with_its_place) {
   says(std::string("\x1f\x8b\x08\x00zzzzzzzzzzzz", 16), "error:");
 }
 
+/// A thread of autograd alone is no step: what is written must run.
+BOOST_AUTO_TEST_CASE(a_trace_without_a_forward_pass_is_refused) {
+  const Scratch scratch;
+  TraceText trace;
+  trace.span("user_annotation", "ProfilerStep#0", 1000, 1000);
+  trace.span("cpu_op", "autograd::engine::evaluate_function: Op", 1100, 30, "", 2);
+  trace.kernel(1105, 1200, 40, 2);
+  BOOST_CHECK_EXCEPTION(
+      profile_of({read_kineto(scratch.write("trace.json", trace.text()), nullptr)},
+                 {.batch = 4, .sequence = 128, .gpu = "H200-SXM", .command = "test"}),
+      InputError, [](const InputError& wrong) {
+        return std::string(wrong.what()).find("the trace has no forward pass") != std::string::npos;
+      });
+}
+
 }  // namespace
 BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -153,6 +153,22 @@ BOOST_AUTO_TEST_CASE(links_of_a_mesh_add_up_and_those_of_a_switch_do_not) {
              std::string::npos);
 }
 
+/// Bridges join cards two by two; one pair alone is as a switch of two.
+BOOST_AUTO_TEST_CASE(bridged_pairs_are_no_mesh) {
+  const auto text = [](const std::string& matrix) {
+    return cluster_text(read_topology(matrix, "topo.txt"), "RTX-A6000", "t");
+  };
+  const std::string pairs = text(
+      "\tGPU0\tGPU1\tGPU2\tGPU3\tCPU Affinity\n"
+      "GPU0\t X \tNV4\tSYS\tSYS\t0-47\nGPU1\tNV4\t X \tSYS\tSYS\t0-47\n"
+      "GPU2\tSYS\tSYS\t X \tNV4\t0-47\nGPU3\tSYS\tSYS\tNV4\t X \t0-47\n");
+  BOOST_TEST(pairs.find("  nvlink:") == std::string::npos);
+  BOOST_TEST(pairs.find("# nvlink: bridges join pairs of GPUs") != std::string::npos);
+  const std::string two =
+      text("\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tNV4\t0-47\nGPU1\tNV4\t X \t0-47\n");
+  BOOST_TEST(two.find("nvlink: 56.25GBps  # 4 links of 14.06 GB/s") != std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(xgmi_links_and_impossible_nics_are_told) {
   const NodeTopology node = read_topology(
       "<system version=\"2\"><pci class=\"0x120000\" vendor=\"0x1002\" device=\"0x74a1\" "
