@@ -265,6 +265,8 @@ class Rules {
     if (m.sequence_parallel && m.tensor == 1)
       doubt("sequence_parallel", "sequence_parallel does nothing without tensor_parallel",
             "leave it out");
+    if (m.gather_logits && m.tensor == 1)
+      doubt("gather_logits", "gather_logits does nothing without tensor_parallel", "leave it out");
     if (!t_.latent && m.tensor > t_.kv_heads && t_.kv_heads < t_.heads)
       doubt(
           "tensor_parallel",
