@@ -276,21 +276,20 @@ Tensor with_selected_slopes(Recorder& recorder, const Tensors& inputs, const Att
   return reshape(recorder, batched_product(recorder, probabilities, three[2]), inputs[2].sizes);
 }
 
-// MptAttention: slopes of fp32 are added to the scaled scores, which are masked then.
+// MptAttention: slopes of fp32 are added to the scaled scores, which are masked then. Its variable
+// of scores lives until it returns.
 Tensor with_slopes(Recorder& recorder, const Tensors& inputs, const AttentionSize& size) {
-  Tensor kept;
-  {
-    const Tensor scores = scaled_scores(recorder, inputs[0], inputs[1]);
-    const Tensor sum = masked(recorder, scores, size.slopes);
-    Tensor hidden = pointwise(recorder, "masked_fill", sum, size.mask);
-    hidden.type = sum.type;
-    recorder.connect(hidden, {sum},
-                     [&recorder, mask = size.mask](const Gradients& gradients) -> Gradients {
-                       return {pointwise(recorder, "masked_fill", gradients[0], mask)};
-                     });
-    const Tensor wide = to(recorder, hidden, Type::float32);
-    kept = to(recorder, unary_of_output(recorder, wide, kSoftmax), inputs[0].type);
-  }
+  Tensor scores = scaled_scores(recorder, inputs[0], inputs[1]);
+  scores = masked(recorder, scores, size.slopes);
+  Tensor hidden = pointwise(recorder, "masked_fill", scores, size.mask);
+  recorder.connect(hidden, {scores},
+                   [&recorder, mask = size.mask](const Gradients& gradients) -> Gradients {
+                     return {pointwise(recorder, "masked_fill", gradients[0], mask)};
+                   });
+  scores = std::exchange(hidden, undefined());
+  Tensor kept =
+      to(recorder, unary_of_output(recorder, to(recorder, scores, Type::float32), kSoftmax),
+         inputs[0].type);
   if (size.options.dropout) kept = dropout(recorder, kept);
   return product_of_heads(recorder, kept, inputs[2]);
 }
