@@ -86,7 +86,10 @@ KernelModel::KernelModel(const Gpu& gpu, Precision precision)
   of_pointwise_ = curves_->find_measured("pointwise, 16 bits");
   of_wide_rows_ = curves_->find_measured("rows, fp32");
   of_wide_pointwise_ = curves_->find_measured("pointwise, fp32");
-  if (!convolves_on_tensor_cores(gpu, precision)) return;
+  if (!convolves_on_tensor_cores(gpu, precision)) {
+    take_fp32_convolutions();
+    return;
+  }
   const ProductCurve* base = product_;
   if (precision == Precision::fp32) base = curve_of(*curves_, "tf32");
   if (base == nullptr) return;
