@@ -22,10 +22,22 @@ double in_blocks(double channels) { return kBlock * std::ceil(channels / kBlock)
 
 void KernelModel::take_fp32_convolutions() {
   if (product_ == nullptr || format_ != "fp32") return;
-  convolution_ = *product_;
+  convolution_ = winograd_ = *product_;
   convolution_device_ = device_;
   convolves_in_fp32_ = true;
   of_convolutions_ = curves_->find_measured("convolution, fp32");
+}
+
+/// GeForce cards since Ampere, whose tensor cores are halved: either unit has the same peak.
+bool KernelModel::multiplies_fp32_as_fast(const Gpu& gpu, Precision precision) const {
+  const bool narrower = precision != Precision::fp32 && precision != Precision::tf32;
+  return !narrower && gpu.tf32 > FlopsPerSecond(0) && gpu.fp32 >= gpu.tf32;
+}
+
+std::optional<Seconds> KernelModel::winograd(const Image& image, Role role) const {
+  if (winograd_.share <= 0 || image.window != kWindow || image.stride != 1 || image.groups > 1)
+    return std::nullopt;
+  return std::min(winograd(image, role, 2), winograd(image, role, 4));
 }
 
 /// Minimal filtering F(n x n, 3 x 3): (n + 2)^2 products over tiles in the place of 9 n^2 (Lavin,
@@ -45,7 +57,7 @@ Seconds KernelModel::winograd(const Image& image, Role role, double outputs) con
                            (activations + kWindow * image.in * image.out + transformed) /
                            (curves_->wide_pointwise * convolution_device_.bandwidth));
   return transforms +
-         product_time(convolution_, convolution_device_, product, Bytes(kElement * transformed));
+         product_time(winograd_, convolution_device_, product, Bytes(kElement * transformed));
 }
 
 /// The product that it amounts to. Of a weight's gradient each sample may have blocks of its own,
@@ -63,8 +75,6 @@ Seconds KernelModel::fp32_convolution(const Image& image, Role role, Bytes moved
   Seconds least(std::numeric_limits<double>::infinity());
   for (const ProductSize& size : plain)
     least = std::min(least, product_time(convolution_, convolution_device_, size, moved));
-  if (window != kWindow || stride != 1 || groups > 1) return least;
-  for (const double outputs : {2.0, 4.0}) least = std::min(least, winograd(image, role, outputs));
   return least;
 }
 

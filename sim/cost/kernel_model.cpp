@@ -94,6 +94,7 @@ KernelModel::KernelModel(const Gpu& gpu, Precision precision)
   if (precision == Precision::fp32) base = curve_of(*curves_, "tf32");
   if (base == nullptr) return;
   convolution_ = *base;
+  if (multiplies_fp32_as_fast(gpu, precision)) winograd_ = *base;
   const bool in_tf32 = base != curve_of(*curves_, "tensor") && curves_->tf32_convolution > 0;
   convolution_.share *= in_tf32 ? curves_->tf32_convolution : curves_->convolution * sustained_;
   convolution_weight_ = in_tf32 ? curves_->tf32_convolution_weight : 1;

@@ -59,8 +59,11 @@ class KernelModel {
     double window = 1, stride = 1, groups = 1;
   };
   bool convolves_in_fp32() const { return convolves_in_fp32_; }
-  /// In fp32 without tensor cores, the fastest of what cuDNN has. Needs convolves_in_fp32.
+  /// The product that a convolution is in fp32 without tensor cores. Needs convolves_in_fp32.
   Seconds fp32_convolution(const Image& image, Role role, Bytes moved) const;
+  /// By Winograd's filtering, which cuDNN has for 3 x 3 with stride 1 in fp32. Nothing: for other
+  /// windows, in other formats, and where tensor cores multiply tf32 faster than others fp32.
+  std::optional<Seconds> winograd(const Image& image, Role role) const;
   /// Needs knows_attention; `library` is what runs. A width between those fitted takes the nearest.
   Seconds attention(const AttentionSize& size, bool backward, AttentionKernel library) const;
 
@@ -88,6 +91,7 @@ class KernelModel {
   void take_measured(const std::string& format);
   void take_fp32_convolutions();
   Seconds winograd(const Image& image, Role role, double outputs) const;
+  bool multiplies_fp32_as_fast(const Gpu& gpu, Precision precision) const;
   Seconds product_uncached(const ProductSize& size, Role role) const;
   Seconds narrow_product(const ProductSize& size, Role role, Operands operands) const;
   double role_share(Role role) const;
@@ -101,6 +105,7 @@ class KernelModel {
   ProductCurve convolution_{};
   double convolution_weight_ = 1;         ///< the weight's gradient's share over that
   bool convolves_in_fp32_ = false;        ///< without tensor cores
+  ProductCurve winograd_{};               ///< of its products; without a share: there is none
   const ProductCurve* narrow_ = nullptr;  ///< of 8 bits; null: carried over from 16
   KernelDevice device_, narrow_device_, convolution_device_;
   Bytes element_;

@@ -292,8 +292,10 @@ Seconds Roofline::convolution_time(const Operator& op, double batch, Direction d
       batch * op.forward_elements * element(op) + parameter_bytes(op, Direction::forward);
   const KernelModel::Image image{batch, rows, inner / window, columns, window, stride, groups};
   const auto timed = [&](const ProductSize& size, Role role) {
-    return kernels_.convolves_in_fp32() ? kernels_.fp32_convolution(image, role, moved)
-                                        : kernels_.convolution(size, role, moved);
+    const Seconds plain = kernels_.convolves_in_fp32()
+                              ? kernels_.fp32_convolution(image, role, moved)
+                              : kernels_.convolution(size, role, moved);
+    return std::min(plain, kernels_.winograd(image, role).value_or(plain));
   };
   if (direction == Direction::forward)
     return timed({batch * rows, columns, inner, groups}, Role::forward);
