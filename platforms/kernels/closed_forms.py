@@ -40,6 +40,34 @@ def gemm(curve, device, m, n, k, element=2, batch=1, moved=None):
     return launch * 1e-6 + best
 
 
+def fp32_convolution(curve, device, pointwise, way, samples, positions, inputs, outputs, window, stride, moved):
+    """sim/cost/fp32_convolutions.cpp: the fastest of the plain product and Winograd's F(2x2, 3x3) and F(4x4, 3x3)."""
+    rows = samples * positions
+    if way == "backward_inputs_us":
+        skipped = np.where(window > 1, stride, 1)
+        least = gemm(curve, device, rows * stride, inputs, outputs * window / skipped, moved=moved)
+    elif way == "forward_us":
+        least = gemm(curve, device, rows, outputs, inputs * window, moved=moved)
+    else:
+        least = gemm(curve, device, outputs, inputs * window, rows, moved=moved)
+        by_sample = gemm(curve, device, outputs, inputs * window, positions, batch=samples, moved=moved)
+        least = np.where(window > 1, np.minimum(least, by_sample), least)
+    for side in (2, 4):
+        tile = (side + 2) ** 2
+        tiles = samples * np.ceil(np.ceil(np.sqrt(positions)) / side) ** 2
+        transformed = tile * (tiles * (inputs + outputs) + inputs * outputs)
+        m, n, k = tiles, outputs, inputs
+        if way == "backward_inputs_us":
+            n, k = inputs, outputs
+        elif way == "backward_weights_us":
+            m, n, k = 128 * np.ceil(outputs / 128), 128 * np.ceil(inputs / 128), tiles
+        plain = rows * (inputs + outputs) + 9 * inputs * outputs
+        time = 4 * (plain + transformed) / (pointwise * device.bandwidth)
+        time = time + gemm(curve, device, m, n, k, batch=tile, moved=4 * transformed)
+        least = np.where((window == 9) & (stride == 1), np.minimum(least, time), least)
+    return least
+
+
 def attention(curve, device, causal, batch, seq, heads, kv_heads, width, backward=False):
     """Fused attention, forward (two products) or backward (five), queries and keys of one length."""
     launch, share, keys, traffic, tail = curve

@@ -64,7 +64,9 @@ def convolution(gpu):
     if chip(gpu) not in ("V100", "T4"):
         return [line(gpu, "convolution", ["H100-SXM", "H200-SXM"], ())]
     row = line(gpu, "convolution", ["V100 and T4"], ())
-    return [row.replace("chip: others", "chip: own")]
+    ways = ("backward_weights_us", "backward_inputs_us", "forward_us")
+    fp32 = line(gpu, "convolution, fp32", [chip(gpu)], [f"convolution in fp32, {way}" for way in ways])
+    return [row.replace("chip: others", "chip: own"), fp32]
 
 
 def memory(gpu, narrow, wide):

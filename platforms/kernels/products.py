@@ -267,3 +267,21 @@ def convolution():
             if part[0] == gpu:
                 measure(gpu, f"convolution, {part[3]}", "GPU", errors_of(x, part), "D")
     return solve(lambda v: np.concatenate([errors_of(v, part) for part in parts]), start, low, high)
+
+
+def fp32_convolutions(curves, pointwise):
+    """Nothing is fitted: how far convolutions on the GPU's own fp32 products are off, and of which sizes that is known."""
+    for gpu, sheet in (("V100", "V100-PCIe-32"), ("T4", "T4")):
+        rows = table("convolution_deepbench.csv", gpu=gpu, dtype="fp32")
+        names = "in_w in_h in_channels batch out_channels filter_w filter_h pad_w pad_h stride_w stride_h"
+        w, h, ci, batch, co, fw, fh, pw, ph, sw, sh = columns(rows, *names.split())
+        positions = (np.floor((w + 2 * pw - fw) / sw) + 1) * (np.floor((h + 2 * ph - fh) / sh) + 1)
+        window, stride, moved = fw * fh, sw * sh, 4 * (batch * (ci * w * h + co * positions) + co * ci * fw * fh)
+        span(gpu, "convolution, fp32", rows=batch * positions, columns=co, inner=ci * window)
+        curve = curves[sheet][0].copy()
+        curve[0] = 7.4
+        for way in ("forward_us", "backward_inputs_us", "backward_weights_us"):
+            t = np.array([float(row[way] or 0) for row in rows]) * 1e-6
+            of = [x[t > 0] for x in (batch, positions, ci, co, window, stride, moved)]
+            time = forms.fp32_convolution(curve, device(sheet, "fp32"), pointwise[sheet], way, *of)
+            measure(gpu, f"convolution in fp32, {way}", "all", np.log(time / t[t > 0]), "D")

@@ -9,6 +9,7 @@
 #include "base/id.hpp"
 #include "base/quantity.hpp"
 #include "cluster/gpu_architecture.hpp"
+#include "cluster/gloo_options.hpp"
 #include "cluster/nccl_options.hpp"
 #include "cluster/power.hpp"
 #include "config/document.hpp"
@@ -97,6 +98,7 @@ struct Node {
   /// token bucket: a cloud's burst credits, `tc tbf`).
   Bytes nic_burst{};
   NicTransport transport{};      ///< what it leaves of nic_bandwidth
+  NicVendor nic_vendor = NicVendor::other;
   bool nic_ways_shared = false;  ///< both directions of a NIC share its rate
   double speed = 1;              ///< relative compute speed of its GPUs
   std::optional<int> cores{};    ///< of its CPUs, no hyper-threads; nothing: unknown
@@ -162,8 +164,9 @@ struct Sites {
 };
 using Fabric = std::variant<Star, FatTree, Dragonfly, Torus, Rail, Sites>;
 
-/// Basis of a collective's cost where no curve says it: the links' closed forms, or NCCL's times.
-enum class CollectiveModel { links, nccl };
+/// Basis of a collective's cost where no curve says it: the links' closed forms, NCCL's times, or
+/// Gloo's.
+enum class CollectiveModel { links, nccl, gloo };
 
 /// Head start as measured between two hosts at 100 to 400 Mbit/s (tests/validation/head_start.py;
 /// 0.03 to 0.17).
@@ -177,6 +180,7 @@ struct Cluster {
   std::string comm_profile;
   CollectiveModel collectives = CollectiveModel::links;  ///< of a file: nccl where it is silent
   NcclOptions nccl{};
+  GlooOptions gloo{};
   std::string source;
   /// Cores of the one machine on which all nodes are containers: every computation, a parameter
   /// server's included, takes one thread of them. Nothing: each rank computes on hardware of its

@@ -37,6 +37,9 @@ int read_cores(const Value& value);
 /// The number of NICs of a node with so many GPUs: each serves one GPU or more.
 int read_nics(const Value& value, int gpus);
 
+/// `amazon`, `google` or `other`.
+NicVendor read_nic_vendor(const Value& value);
+
 /// A fabric of exactly `nodes` nodes.
 Fabric read_fabric(const Value& value, std::size_t nodes);
 /// Number of nodes that a fabric has places for; nothing where any number goes (star).

@@ -34,12 +34,21 @@ CollectiveModel usual_collectives(const Cluster& cluster) {
 void read_collectives(Map& map, Cluster& cluster) {
   const std::optional<Value> model = map.optional("collectives"), options = map.optional("nccl");
   if (model) {
-    const bool links = model->as_choice({"nccl", "links"}) == "links";
-    cluster.collectives = links ? CollectiveModel::links : CollectiveModel::nccl;
+    const std::string name = model->as_choice({"nccl", "gloo", "links"});
+    cluster.collectives = name == "links"  ? CollectiveModel::links
+                          : name == "gloo" ? CollectiveModel::gloo
+                                           : CollectiveModel::nccl;
+  }
+  if (const std::optional<Value> gloo = map.optional("gloo")) {
+    if (cluster.collectives != CollectiveModel::gloo)
+      gloo->fail("collectives are not Gloo's", "add `collectives: gloo`, or remove it");
+    cluster.gloo = read_gloo_options(*gloo);
   }
   if (!options) return;
-  if (model && cluster.collectives == CollectiveModel::links)
-    options->fail("collectives go by links alone, where NCCL has no options",
+  if (model && cluster.collectives != CollectiveModel::nccl)
+    options->fail(cluster.collectives == CollectiveModel::links
+                      ? "collectives go by links alone, where NCCL has no options"
+                      : "collectives are Gloo's, which has none of NCCL's options",
                   "remove it, or `collectives: links`");
   cluster.nccl = read_nccl_options(*options);
   cluster.collectives = CollectiveModel::nccl;
@@ -260,6 +269,7 @@ void override_network(Map& map, Cluster& cluster) {
   const std::optional<Value> burst = map.optional("nic_burst");
   const std::optional<Value> nics = map.optional("nics");
   const std::optional<Value> transport = map.optional("transport");
+  const std::optional<Value> vendor = map.optional("nic_vendor");
   for (std::size_t i = 0; i < cluster.groups.size(); ++i) {
     Node& node = cluster.groups[i].node;
     if (!nic.empty()) {
@@ -268,6 +278,9 @@ void override_network(Map& map, Cluster& cluster) {
       if (!node.transport.stated) node.transport = usual_transport(node.nic_bandwidth);
     }
     if (transport) node.transport = read_nic_transport(*transport);
+    if (vendor) node.nic_vendor = read_nic_vendor(*vendor);
+    if (!nic.empty() || transport || vendor)
+      settle_sockets(node.transport, node.nic_vendor, node.nic_bandwidth);
     if (latency) node.nic_latency = latency->as_seconds();
     if (burst) node.nic_burst = burst->as_bytes();
     // A CPU node keeps its own: how many NICs the GPUs of the others have says nothing about it.

@@ -97,7 +97,7 @@ void read_gpu_side(Map& map, Node& node) {
 
 void read_network_side(Map& map, Node& node, bool needs_network) {
   if (!needs_network && !map.optional("nic")) {
-    refuse(map, {"nics", "nic_latency", "nic_burst", "transport"},
+    refuse(map, {"nics", "nic_latency", "nic_burst", "nic_vendor", "transport"},
            "describes a NIC without its rate",
            "give its rate per direction too, such as `nic: 25Gbps`");
     node.nics = 0;
@@ -107,12 +107,15 @@ void read_network_side(Map& map, Node& node, bool needs_network) {
   const std::optional<Value> nics = map.optional("nics");
   node.nics =
       nics ? read_nics(*nics, node.gpus) : static_cast<int>(map.integer_or("nics", 1, 1, 1));
+  if (const std::optional<Value> vendor = map.optional("nic_vendor"))
+    node.nic_vendor = read_nic_vendor(*vendor);
   node.transport = usual_transport(node.nic_bandwidth);
   if (const std::optional<Value> transport = map.optional("transport")) {
     node.transport = read_nic_transport(*transport);
   } else {
     map.string_or("transport", to_string(node.transport.kind));
   }
+  settle_sockets(node.transport, node.nic_vendor, node.nic_bandwidth);
   const bool tcp = node.transport.kind == NicTransport::Kind::tcp;
   node.nic_latency = map.seconds_or("nic_latency", tcp ? kTcpLatency : kRdmaLatency);
   if (const std::optional<Value> burst = map.optional("nic_burst")) {
@@ -121,6 +124,12 @@ void read_network_side(Map& map, Node& node, bool needs_network) {
 }
 
 }  // namespace
+
+NicVendor read_nic_vendor(const Value& value) {
+  const std::string vendor = value.as_choice({"amazon", "google", "other"});
+  if (vendor == "other") return NicVendor::other;
+  return vendor == "amazon" ? NicVendor::amazon : NicVendor::google;
+}
 
 Bytes read_memory(const Value& value) { return form::size_above_0().read(value); }
 

@@ -7,6 +7,7 @@
 
 #include "base/data_folder.hpp"
 #include "base/error.hpp"
+#include "collective/gloo_model.hpp"
 
 namespace rehearse::inline collective {
 namespace {
@@ -93,6 +94,8 @@ std::string to_string(CostBasis basis) {
       return "curve rescaled";
     case CostBasis::model:
       return "NCCL model";
+    case CostBasis::gloo:
+      return "Gloo model";
     case CostBasis::links:
       return "links";
   }
@@ -119,6 +122,10 @@ std::shared_ptr<const CommProfile> load_comm_profile(const Cluster& cluster) {
   profile.shipped = is_shipped(cluster.comm_profile);
   if (!profile.links && cluster.gpu_count() > 0) profile.links = links_of(cluster);
   return std::make_shared<const CommProfile>(std::move(profile));
+}
+
+bool is_gloos(const CommProfile& profile) {
+  return profile.source.find("gloo") != std::string::npos;
 }
 
 CollectiveAlgorithm plan_of(NcclAlgorithm algorithm, CollectiveKind kind) {
@@ -206,6 +213,7 @@ void CollectiveCosts::place(CollectiveCost& cost, Bytes size, const FlowPlan& pl
 
 std::vector<CollectiveAlgorithm> CollectiveCosts::choices(CollectiveKind kind, Bytes size,
                                                           const Group& group) {
+  if (goes_by_gloo()) return {CollectiveAlgorithm::ring};
   if (cluster_.collectives != CollectiveModel::nccl || group.ranks < 2) return {};
   std::vector<NcclEstimate> all = nccl_candidates(machine_of(group), kind, size);
   std::ranges::stable_sort(all, {}, &NcclEstimate::total);
@@ -289,6 +297,28 @@ CollectiveCost CollectiveCosts::by_model(CollectiveKind kind, Bytes size, const 
           .estimate = now};
 }
 
+bool CollectiveCosts::goes_by_gloo() const {
+  return cluster_.collectives == CollectiveModel::gloo;
+}
+
+CollectiveCost CollectiveCosts::by_gloo(CollectiveKind kind, Bytes size, const Group& group) const {
+  GlooOptions options = cluster_.gloo;
+  const CommCurve* const own =
+      profile_ ? profile_->nearest(CollectiveKind::all_reduce, ranks_of(group), 1) : nullptr;
+  // A curve is of one at a time.
+  if (own != nullptr) {
+    const double faster = own->segments.back().busbw / options.alone;
+    options.alone *= faster;
+    options.rate *= faster;
+  }
+  const Node& node = cluster_.node(ranks_[group.members.front().index()].place.node);
+  const GlooTime time = gloo_time(kind, size, ranks_of(group), nodes_of(group), node, options);
+  return {.latency = time.latency,
+          .transfer = time.transfer,
+          .basis = CostBasis::gloo,
+          .uncertainty = kGlooError};
+}
+
 CollectiveCost CollectiveCosts::by_links(Bytes size, const Group& group, const FlowPlan& plan,
                                          const LinkCost& links) const {
   double uncertainty = kLinksError;
@@ -328,8 +358,11 @@ CollectiveCost CollectiveCosts::cost(CollectiveKind kind, Bytes size, const Grou
 CollectiveCost CollectiveCosts::without_channels(CollectiveKind kind, Bytes size,
                                                  const Group& group, const FlowPlan& plan,
                                                  const LinkCost& links) {
-  if (const CommCurve* curve = curve_for(kind, group))
-    return carried(*curve, kind, size, group, plan, links);
+  const CommCurve* const curve = curve_for(kind, group);
+  const bool measured_here = curve != nullptr && curve->kind == kind &&
+                             curve->ranks == ranks_of(group) && curve->nodes == nodes_of(group);
+  if (goes_by_gloo() && !measured_here) return by_gloo(kind, size, group);
+  if (curve != nullptr) return carried(*curve, kind, size, group, plan, links);
   const bool model = modelled(plan, kind);
   CollectiveCost cost =
       model ? by_model(kind, size, group, plan) : by_links(size, group, plan, links);

@@ -37,9 +37,9 @@ inline constexpr double kMachinesSmall = 0.5, kMachinesMiddle = 0.23, kMachinesL
 inline constexpr double kAnotherFabric = 1.5;
 
 /// Source that answers for a collective's cost: a curve as it is, a curve carried over by NCCL's
-/// model, NCCL's model, or the links' closed form.
-enum class CostBasis { curve, rescaled, model, links };
-/// "measured", "curve rescaled", "NCCL model", "links".
+/// model, NCCL's or Gloo's model, or the links' closed form.
+enum class CostBasis { curve, rescaled, model, gloo, links };
+/// "measured", "curve rescaled", "NCCL model", "Gloo model", "links".
 std::string to_string(CostBasis basis);
 
 /// Cost, by the links alone, of a collective that has them for itself.
@@ -91,6 +91,10 @@ struct CollectiveAnswer {
 /// taken for the cluster's (CommProfile::links_assumed). InputError, MissingError of the file.
 std::shared_ptr<const CommProfile> load_comm_profile(const Cluster& cluster);
 
+/// Whether curves are Gloo's, as rehearse-calibrate writes their source: between GPUs they say
+/// nothing of NCCL.
+bool is_gloos(const CommProfile& profile);
+
 /// How a collective of NCCL is played: which plan has its traffic.
 CollectiveAlgorithm plan_of(NcclAlgorithm algorithm, CollectiveKind kind);
 
@@ -133,6 +137,8 @@ class CollectiveCosts {
                           const FlowPlan& plan);
   CollectiveCost without_channels(CollectiveKind kind, Bytes size, const Group& group,
                                   const FlowPlan& plan, const LinkCost& links);
+  bool goes_by_gloo() const;
+  CollectiveCost by_gloo(CollectiveKind kind, Bytes size, const Group& group) const;
   CollectiveCost by_links(Bytes size, const Group& group, const FlowPlan& plan,
                           const LinkCost& links) const;
 

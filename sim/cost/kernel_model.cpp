@@ -86,11 +86,15 @@ KernelModel::KernelModel(const Gpu& gpu, Precision precision)
   of_pointwise_ = curves_->find_measured("pointwise, 16 bits");
   of_wide_rows_ = curves_->find_measured("rows, fp32");
   of_wide_pointwise_ = curves_->find_measured("pointwise, fp32");
-  if (!convolves_on_tensor_cores(gpu, precision)) return;
+  if (!convolves_on_tensor_cores(gpu, precision)) {
+    take_fp32_convolutions();
+    return;
+  }
   const ProductCurve* base = product_;
   if (precision == Precision::fp32) base = curve_of(*curves_, "tf32");
   if (base == nullptr) return;
   convolution_ = *base;
+  if (multiplies_fp32_as_fast(gpu, precision)) winograd_ = *base;
   const bool in_tf32 = base != curve_of(*curves_, "tensor") && curves_->tf32_convolution > 0;
   convolution_.share *= in_tf32 ? curves_->tf32_convolution : curves_->convolution * sustained_;
   convolution_weight_ = in_tf32 ? curves_->tf32_convolution_weight : 1;

@@ -52,6 +52,18 @@ class KernelModel {
   Seconds product(const ProductSize& size, Role role, Operands operands = Operands::wide) const;
   /// The product that a convolution is made of. Needs knows_convolutions.
   Seconds convolution(const ProductSize& size, Role role, Bytes moved) const;
+  /// A convolution of square images: the output's positions in each of `samples`, channels, the
+  /// window's positions, the input's positions over the output's, groups.
+  struct Image {
+    double samples = 0, positions = 0, in = 0, out = 0;
+    double window = 1, stride = 1, groups = 1;
+  };
+  bool convolves_in_fp32() const { return convolves_in_fp32_; }
+  /// The product that a convolution is in fp32 without tensor cores. Needs convolves_in_fp32.
+  Seconds fp32_convolution(const Image& image, Role role, Bytes moved) const;
+  /// By Winograd's filtering, which cuDNN has for 3 x 3 with stride 1 in fp32. Nothing: for other
+  /// windows, in other formats, and where tensor cores multiply tf32 faster than others fp32.
+  std::optional<Seconds> winograd(const Image& image, Role role) const;
   /// Needs knows_attention; `library` is what runs. A width between those fitted takes the nearest.
   Seconds attention(const AttentionSize& size, bool backward, AttentionKernel library) const;
 
@@ -77,6 +89,9 @@ class KernelModel {
   const AttentionCurve& attention_curve(double width, bool cudnn) const;
   FlopsPerSecond unaligned_rate(const ProductSize& size, Role role) const;
   void take_measured(const std::string& format);
+  void take_fp32_convolutions();
+  Seconds winograd(const Image& image, Role role, double outputs) const;
+  bool multiplies_fp32_as_fast(const Gpu& gpu, Precision precision) const;
   Seconds product_uncached(const ProductSize& size, Role role) const;
   Seconds narrow_product(const ProductSize& size, Role role, Operands operands) const;
   double role_share(Role role) const;
@@ -89,6 +104,8 @@ class KernelModel {
   const ProductCurve* product_ = nullptr;
   ProductCurve convolution_{};
   double convolution_weight_ = 1;         ///< the weight's gradient's share over that
+  bool convolves_in_fp32_ = false;        ///< without tensor cores
+  ProductCurve winograd_{};               ///< of its products; without a share: there is none
   const ProductCurve* narrow_ = nullptr;  ///< of 8 bits; null: carried over from 16
   KernelDevice device_, narrow_device_, convolution_device_;
   Bytes element_;

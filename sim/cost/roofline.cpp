@@ -288,17 +288,21 @@ Seconds Roofline::convolution_time(const Operator& op, double batch, Direction d
   const auto& [rows, columns, inner, groups, window, stride, weights, together] = op.product;
   const Bytes moved =
       batch * op.forward_elements * element(op) + parameter_bytes(op, Direction::forward);
-  if (direction == Direction::forward) {
-    return kernels_.convolution({batch * rows, columns, inner, groups}, Role::forward, moved);
-  }
+  const KernelModel::Image image{batch, rows, inner / window, columns, window, stride, groups};
+  const auto timed = [&](const ProductSize& size, Role role) {
+    const Seconds plain = kernels_.convolves_in_fp32()
+                              ? kernels_.fp32_convolution(image, role, moved)
+                              : kernels_.convolution(size, role, moved);
+    return std::min(plain, kernels_.winograd(image, role).value_or(plain));
+  };
+  if (direction == Direction::forward)
+    return timed({batch * rows, columns, inner, groups}, Role::forward);
   Seconds time{0};
-  if (!op.frozen)
-    time =
-        kernels_.convolution({columns, inner, batch * rows, groups}, Role::weight_gradient, moved);
+  if (!op.frozen) time = timed({columns, inner, batch * rows, groups}, Role::weight_gradient);
   if (op.input_gradient) {
     const ProductSize input = {batch * rows * stride, inner / window, columns * window / stride,
                                groups};
-    time += kernels_.convolution(input, Role::input_gradient, moved);
+    time += timed(input, Role::input_gradient);
   }
   return time;
 }

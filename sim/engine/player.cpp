@@ -110,8 +110,9 @@ bool Player::met(RankOp what, std::uint32_t iteration, bool& awaits) {
 
 /// Operations that a lane runs at once: one, but for collectives that a back end's threads take.
 std::uint32_t Player::width_of(std::uint32_t rank, std::uint32_t lane) const {
-  const bool threads = shared_.transport && ranks_[rank].index->collectives[lane];
-  return threads ? static_cast<std::uint32_t>(shared_.transport->at_a_time) : 1;
+  if (!ranks_[rank].index->collectives[lane]) return 1;
+  if (shared_.transport) return static_cast<std::uint32_t>(shared_.transport->at_a_time);
+  return shared_.cluster.collectives == CollectiveModel::gloo ? GlooOptions::kAtATime : 1;
 }
 
 /// Whether the lane's next operation has to wait for one that runs on it.

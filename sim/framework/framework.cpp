@@ -63,7 +63,9 @@ std::vector<int> version_numbers(const std::string& version) {
 }
 
 const std::vector<std::string>& framework_names() {
-  static const std::vector<std::string> names = {"torch", "torchtitan", "megatron", "deepspeed"};
+  static const std::vector<std::string> names = {"torch",     "torchtitan", "megatron",
+                                                 "deepspeed", "horovod",    "tensorflow",
+                                                 "mxnet",     "byteps",     "bytescheduler"};
   return names;
 }
 
@@ -81,6 +83,7 @@ void Framework::read_habits(Map& habits) {
     }
     if (const auto other = one.optional("in_pipelines")) habit.in_pipelines = other->as_string();
     one.finish();
+    std::erase_if(habits_, [&](const Habit& before) { return before.key == key; });
     habits_.push_back(std::move(habit));
   }
 }
@@ -101,6 +104,14 @@ void Framework::read_lacks(const Value& list) {
   }
 }
 
+/// What another framework's usual version does and lacks, but for the keys that this one has.
+void Framework::read_like(const std::string& name, const std::vector<std::string>& has) {
+  const FrameworkChoice own = choice_;
+  read(name, std::nullopt);
+  choice_ = own;
+  std::erase_if(lacks_, [&](const Lack& lack) { return std::ranges::count(has, lack.key) > 0; });
+}
+
 void Framework::read(const std::string& name, const std::optional<Value>& version) {
   const auto document = Document::load(platforms_folder() / "frameworks" / (name + ".yaml"));
   Map root = document->root().as_map();
@@ -108,6 +119,9 @@ void Framework::read(const std::string& name, const std::optional<Value>& versio
   choice_.title = root.require("title").as_string();
   Map versions = root.require("versions").as_map();
   choice_.version = read_version(versions, version);
+  choice_.version_said = version.has_value();
+  const std::vector<std::string> has = texts_of(root, "has");
+  if (const auto like = root.optional("like")) read_like(like->as_string(), has);
   Map habits = root.require("defaults").as_map();
   read_habits(habits);
   read_lacks(root.require("lacks"));

@@ -21,6 +21,7 @@ struct FrameworkChoice {
   std::string title = "PyTorch";
   std::string version;
   bool said = false;                  ///< by the key `framework`
+  bool version_said = false;
   std::string line;                   ///< who it is and why, with the other one's key
   std::vector<FrameworkSetting> set;  ///< what the scenario left to it, in the order of reading
 };
@@ -80,6 +81,7 @@ class Framework {
 
   Framework() = default;
   void read(const std::string& name, const std::optional<Value>& version);
+  void read_like(const std::string& name, const std::vector<std::string>& has);
   void read_habits(Map& habits);
   void read_lacks(const Value& list);
   const Habit* habit(const std::string& key) const;

@@ -11,7 +11,7 @@ std::vector<KeySection> scenario_keys() {
         {"model", "map", "required", "What is trained, and what it costs."},
         {"cluster", "map", "required", "The machines."},
         {"strategy", "map", "required", "How training is distributed: one key, one strategy."},
-        {"framework", "torch | torchtitan | megatron | deepspeed or map",
+        {"framework", "torch | torchtitan | megatron | deepspeed | horovod | tensorflow | mxnet | byteps | bytescheduler or map",
          "torch; megatron where a degree is above 1 beside ddp or zero",
          "Whose code trains: what it stands for is in platforms/frameworks."},
         {"framework.NAME", "text (version)", "(as its file says)", "A version of it."},

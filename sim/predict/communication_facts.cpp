@@ -104,6 +104,7 @@ std::string communication_basis(const Scenario& scenario,
   if (any(CostBasis::rescaled))
     parts.push_back(fmt::format("curve rescaled ({})", scenario.comm->name));
   if (any(CostBasis::model)) parts.emplace_back("NCCL model");
+  if (any(CostBasis::gloo)) parts.emplace_back("Gloo model");
   if (any(CostBasis::links)) parts.emplace_back("links");
   return fmt::format("{}", fmt::join(parts, " and "));
 }

@@ -89,6 +89,7 @@ class ScenarioReader {
   void read_rest();
   void check_machine();
   void resolve_training();
+  void take_nccl_of_its_time();
   void complete();
   Value section(const char* key) { return section_or_empty(root_, empty_, key); }
 
@@ -131,6 +132,9 @@ void ScenarioReader::read_machine() {
     nodes.check();
     if (shared) jobs_.emplace(*shared, scenario_);
     scenario_.comm = load_comm_profile(scenario_.cluster);
+    if (scenario_.comm && is_gloos(*scenario_.comm) &&
+        scenario_.cluster.collectives == CollectiveModel::nccl)
+      scenario_.cluster.collectives = CollectiveModel::gloo;
     if (scenario_.cluster.gpu_count() == 0)
       cluster_->fail("a cluster without a GPU trains nothing");
   });
@@ -224,8 +228,20 @@ void ScenarioReader::read_rest() {
   root_.finish();
 }
 
+/// A framework whose version is said has that time's NCCL.
+void ScenarioReader::take_nccl_of_its_time() {
+  const std::string key = "cluster.nccl.version";
+  Cluster& cluster = scenario_.cluster;
+  const bool asked = cluster.collectives == CollectiveModel::nccl && !cluster.nccl.version;
+  if (!asked || !framework_->choice().version_said || !framework_->find(key)) return;
+  const std::vector<int> numbers = version_numbers(framework_->word(key));
+  cluster.nccl.version = NcclVersion{numbers.at(0), numbers.at(1)};
+  framework_->note(key);
+}
+
 /// Completes the scenario of a file without mistakes.
 void ScenarioReader::complete() {
+  take_nccl_of_its_time();
   scenario_.framework = framework_->choice();
   scenario_.cost_sources = find_cost_sources(scenario_, choice_, library_);
   balance_stages(*strategy_, scenario_);

@@ -6,7 +6,19 @@ namespace {
 
 constexpr Choices<Ddp::Compression> kHooks = {{"none", Ddp::Compression::none},
                                               {"fp16", Ddp::Compression::fp16},
-                                              {"bf16", Ddp::Compression::bf16}};
+                                              {"bf16", Ddp::Compression::bf16},
+                                              {"activations", Ddp::Compression::activations}};
+
+/// A time for which some frameworks have a default of their own; else none.
+Seconds time_or(Map& map, const std::string& section, const std::string& key,
+                Framework& framework) {
+  const std::optional<Value> value = map.optional(key);
+  if (value) return value->as_seconds();
+  const std::optional<std::string> usual = framework.find(section + key);
+  if (!usual) return Seconds(0);
+  framework.note(section + key);
+  return parse_seconds(*usual);
+}
 
 /// Reads the section `strategy.ddp.` or `strategy.zero.`.
 Ddp read_ddp_options(Map& map, const std::string& section, Framework& framework) {
@@ -15,7 +27,15 @@ Ddp read_ddp_options(Map& map, const std::string& section, Framework& framework)
   ddp.first_bucket_mb = framework.number_or(map, section, "first_bucket_mb");
   ddp.gradient_as_bucket_view = framework.bool_or(map, section, "gradient_as_bucket_view");
   ddp.static_graph = map.bool_or("static_graph", ddp.static_graph);
-  ddp.compression = read_choice(map, "compression", ddp.compression, kHooks);
+  if (framework.find(section + "compression"))
+    ddp.compression =
+        value_of(kHooks, framework.choice_or(map, section, "compression", names_of(kHooks)));
+  else
+    ddp.compression = read_choice(map, "compression", ddp.compression, kHooks);
+  if (framework.find(section + "overlap_grad_reduce"))
+    ddp.behind_backward = !framework.bool_or(map, section, "overlap_grad_reduce");
+  ddp.cycle_time = time_or(map, section, "cycle_time", framework);
+  ddp.per_collective = time_or(map, section, "per_collective", framework);
   ddp.gradient_accumulation =
       count_or(map, "gradient_accumulation", ddp.gradient_accumulation, 1, kMostMicroBatches);
   ddp.algorithm = read_choice(map, "algorithm", ddp.algorithm, kAlgorithms);

@@ -4,6 +4,7 @@
 
 #include "strategy/outer/outer_step.hpp"
 #include "strategy/read_kinds.hpp"
+#include "strategy/server_host.hpp"
 #include "strategy/strategy_keys.hpp"
 
 namespace rehearse::inline strategy {
@@ -77,6 +78,30 @@ void read_protocol(Map& map, Framework& framework, ParameterServer& ps) {
                          "set staleness to a bound or unbounded, or remove protocol");
 }
 
+/// A choice, or a flag, of which some frameworks have a default of their own.
+template <class Enum>
+void read_choice_of(Map& map, Framework& framework, const char* key, Enum& member,
+                    Choices<Enum> choices) {
+  const std::string section = "strategy.ps.";
+  member = framework.find(section + key)
+               ? value_of(choices, framework.choice_or(map, section, key, names_of(choices)))
+               : read_choice(map, key, member, choices);
+}
+
+constexpr Choices<ParameterServer::Aggregate> kAggregates = {
+    {"none", ParameterServer::Aggregate::none}, {"node", ParameterServer::Aggregate::node}};
+constexpr Choices<ParameterServer::Scheduling> kSchedulings = {
+    {"fifo", ParameterServer::Scheduling::fifo},
+    {"priority", ParameterServer::Scheduling::priority}};
+
+/// Slices as the framework cuts them where nobody says.
+void read_usual_partition(Map& map, Framework& framework, ParameterServer& ps) {
+  const std::string key = "strategy.ps.partition";
+  if (map.has("partition") || !framework.find(key)) return read_partition(map, ps);
+  framework.note(key);
+  ps.slice = parse_bytes(framework.word(key));
+}
+
 Fields<ParameterServer> server_fields(Framework* framework) {
   using P = ParameterServer;
   static const Form<BytesPerSecond> kMessages{"data rate (or `none`)", read_message_rate};
@@ -94,25 +119,45 @@ Fields<ParameterServer> server_fields(Framework* framework) {
             "The last gradients of a round are dropped.", "Chen et al. 2016"),
       field("apply_rate", &P::apply_rate, "Gradient bytes that one server applies per second.")
           .otherwise("(from host_bandwidth and cores)"),
-      field(
-          "aggregate", &P::aggregate,
-          form::choice<P::Aggregate>({{"none", P::Aggregate::none}, {"node", P::Aggregate::node}}),
-          "`node`: a node sums its gradients before a push.", "MXNet kvstore, BytePS"),
+      {{{"aggregate", "none | node", "none or node",
+         "`node`: a node sums its gradients before a push, as of mxnet, tensorflow, byteps.", "MXNet kvstore, BytePS"}},
+       [framework](Map& map, P& ps) {
+         read_choice_of(map, *framework, "aggregate", ps.aggregate, kAggregates);
+       }},
+      {{{"server", "ours | mxnet | tensorflow | byteps", "ours or byteps",
+         "Whose server: its CPU rates and time of a message where nobody says them.",
+         "platforms/servers.yaml"}},
+       [framework](Map& map, P& ps) {
+         const std::string section = "strategy.ps.";
+         ps.server = framework->find(section + "server")
+                         ? framework->choice_or(map, section, "server", server_names())
+                         : map.choice_or("server", ps.server, server_names());
+       }},
       field("worker_cpu_rate", &P::worker_cpu_rate, kMessages,
             "Bytes that a worker's CPU packs per second, for each server.")
-          .otherwise("(2.8 GB/s; over TCP 1.4)"),
+          .otherwise("(as `server` has it; ours 2.8 GB/s, over TCP 1.4)"),
+      field("per_message", &P::per_message, "CPU time of each tensor's message beside its bytes.")
+          .otherwise("(as `server` has it; ours 0 s)"),
       field("server_cpu_rate", &P::server_cpu_rate, kMessages,
             "The same of a server, in its queue.")
-          .otherwise("(2.8 GB/s; over TCP 1.4)"),
+          .otherwise("(as `server` has it; ours 2.8 GB/s, over TCP 1.4)"),
       {{{"partition", "size | unit or size", "size",
          "How servers share the parameters: evenly, whole units, or slices of a size in turn."}},
-       read_partition},
-      field("layerwise", &P::layerwise, "Units are pulled and pushed one by one."),
-      field("scheduling", &P::scheduling,
-            form::choice<P::Scheduling>(
-                {{"fifo", P::Scheduling::fifo}, {"priority", P::Scheduling::priority}}),
-            "`priority`: of what waits, the unit nearest to the input is sent first.",
-            "P3, ByteScheduler"),
+       [framework](Map& map, P& ps) { read_usual_partition(map, *framework, ps); }},
+      {{{"layerwise", "true or false", "false or true",
+         "Units are pulled and pushed one by one, as of mxnet, tensorflow, byteps."}},
+       [framework](Map& map, P& ps) {
+         const std::string section = "strategy.ps.";
+         ps.layerwise = framework->find(section + "layerwise")
+                            ? framework->bool_or(map, section, "layerwise")
+                            : map.bool_or("layerwise", ps.layerwise);
+       }},
+      {{{"scheduling", "fifo | priority", "fifo or priority",
+         "`priority`: of what waits, the unit nearest to the input goes first, as of byteps.",
+         "P3, ByteScheduler"}},
+       [framework](Map& map, P& ps) {
+         read_choice_of(map, *framework, "scheduling", ps.scheduling, kSchedulings);
+       }},
       {{{"protocol", "own_request | behind_push", "(own_request)",
          "Bounded or asynchronous: a worker's pull waits behind others' pushes, or comes with its "
          "own.",

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "base/data_folder.hpp"
 #include "base/error.hpp"
 #include "strategy/outer/outer_step.hpp"
 
@@ -118,17 +119,28 @@ std::vector<std::string> derived_rates(const ParameterServer& options, const Clu
   return rates;
 }
 
+std::vector<std::string> server_names() {
+  const auto document = Document::load(platforms_path("servers.yaml"));
+  return document->root().as_map().keys();
+}
+
 void take_usual_messages(ParameterServer& options, const Cluster& cluster) {
-  constexpr BytesPerSecond kMessages{2.8e9};
-  if (cluster.node_count() < 2) return;
+  const auto document = Document::load(platforms_path("servers.yaml"));
+  Map server = document->root().as_map().require(options.server).as_map();
   const bool tcp = std::ranges::any_of(cluster.groups, [](const NodeGroup& group) {
     return group.node.nics > 0 && group.node.transport.kind == NicTransport::Kind::tcp;
   });
-  const BytesPerSecond rate = kMessages * (tcp ? 0.5 : 1);
-  options.usual_worker_cpu = !options.worker_cpu_rate;
-  options.usual_server_cpu = !options.server_cpu_rate;
-  if (options.usual_worker_cpu) options.worker_cpu_rate = rate;
-  if (options.usual_server_cpu) options.server_cpu_rate = rate;
+  const std::string way = tcp ? "tcp" : "rdma";
+  const bool inside = cluster.node_count() < 2;
+  const auto rate = server.optional(inside ? way + "_inside" : way);
+  if (rate) {
+    options.usual_worker_cpu = !options.worker_cpu_rate;
+    options.usual_server_cpu = !options.server_cpu_rate;
+    if (options.usual_worker_cpu) options.worker_cpu_rate = rate->as_bytes_per_second();
+    if (options.usual_server_cpu) options.server_cpu_rate = rate->as_bytes_per_second();
+  }
+  if (!options.per_message) options.per_message = server.require("per_message").as_seconds();
+  options.messages_error = server.require("error").as_positive_number();
 }
 
 namespace {

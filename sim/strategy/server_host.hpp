@@ -46,12 +46,11 @@ double moved_per_updated_byte(const ParameterServer& options, const Optimizer& o
 std::vector<std::string> derived_rates(const ParameterServer& options, const Cluster& cluster,
                                        const Optimizer& optimizer, Precision precision);
 
-/// What takes messages of servers through CPUs where nobody says it: 2.8 GB/s, and over TCP, whose
-/// bytes the kernel copies once more, half of it. VGG-16 on two and four nodes of eight V100s at
-/// 100 Gbit/s (ByteScheduler, SOSP 2019, figures 10 and 11) needs 0.7 to 2.1 GB/s over TCP and 2.1
-/// to 5 over RDMA, by framework and by how its messages are ordered: within 2.5 times.
-inline constexpr double kMessagesError = 0.92;
-/// Takes them. Messages inside a node go through its memory, and take none.
+/// Servers of platforms/servers.yaml, "ours" first.
+std::vector<std::string> server_names();
+/// What takes messages of servers through CPUs where nobody says it, by platforms/servers.yaml:
+/// ParameterServer::worker_cpu_rate, server_cpu_rate, per_message and the error of these. On one
+/// node they are those of messages that stay there; ours then go through its memory, and take none.
 void take_usual_messages(ParameterServer& options, const Cluster& cluster);
 
 /// One server that stands for all, and where it is.

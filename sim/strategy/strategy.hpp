@@ -34,8 +34,16 @@ struct Ddp {
   double first_bucket_mb = 1;            ///< MiB; c10d's kDefaultFirstBucketBytes
   bool gradient_as_bucket_view = false;  ///< gradients alias the buckets: one copy less in memory
   bool static_graph = false;             ///< recorded in the report; the steady state is the same
-  enum class Compression { none, fp16, bf16 };
+  /// `activations`: as wide as those are (tf_cnn_benchmarks' compact_gradient_transfer).
+  enum class Compression { none, fp16, bf16, activations };
   Compression compression = Compression::none;  ///< the fp16/bf16 compression hooks
+  bool behind_backward = false;                 ///< all are reduced when backward is over
+  /// Horovod's background thread looks so often which tensors are ready, and reduces these in one;
+  /// 0: buckets go as they fill.
+  Seconds cycle_time{0};
+  /// Time of each collective on its stream beside its own: events, the launch, peers that come
+  /// later.
+  Seconds per_collective{0};
   int gradient_accumulation = 1;  ///< micro-batches per step, all but the last under no_sync()
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::automatic;
   // Of a layout (Megatron-LM's DistributedDataParallelConfig).
@@ -213,6 +221,12 @@ struct ParameterServer {
   /// for each server beside the others; a server's wait in its queue. Nothing: they take no time.
   std::optional<BytesPerSecond> worker_cpu_rate{}, server_cpu_rate{};
   bool usual_worker_cpu = false, usual_server_cpu = false;  ///< taken where nobody said them
+  double messages_error = 0;  ///< half-width of the 90 % interval of ln(time) of these
+  /// Whose server it is: one of platforms/servers.yaml, which has the rates where nobody says them.
+  std::string server = "ours";
+  /// CPU time of each tensor's message beside its bytes, of worker and server. Nothing: as `server`
+  /// has it.
+  std::optional<Seconds> per_message{};
   /// Like servers, each on a node of its own, that one is played for (one_for_like_servers()).
   int stands_for = 1;
   enum class Partition {
@@ -388,6 +402,7 @@ struct Bucket {
   std::size_t first_unit;  ///< the earliest unit (in forward order) with a gradient in it: ready
                            ///< when that unit's backward ends
   bool experts = false;    ///< of experts' gradients
+  bool wakes = true;       ///< the first that a cycle finds ready (Ddp::cycle_time)
 };
 std::vector<Bucket> assign_buckets(const Model& model, Bytes element, Bytes first_cap, Bytes cap);
 /// Of units [first, end) alone; `apart`: experts' gradients fill buckets of their own.

@@ -12,16 +12,18 @@ namespace {
 
 constexpr std::int64_t kMostNics = 64;
 constexpr BytesPerSecond kLeastRdmaRate{12.5e9};
-constexpr BytesPerSecond kSocketRate{0.95e9}, kTcpHostRate{4e9};
+constexpr BytesPerSecond kSocketRate{0.95e9}, kFastSocketRate{1.4e9}, kTcpHostRate{4.6e9};
+constexpr int kAmazonSockets = 16, kGoogleSockets = 4;
 /// NCCL has two channels at least, and each has a connection of its own.
 constexpr double kConnections = 2;
 constexpr std::int64_t kMostSockets = 64;  // NCCL's MAX_SOCKETS
 
 void read_sockets(Map& map, NicTransport& transport) {
   if (const auto sockets = map.optional("sockets"))
-    transport.sockets = static_cast<int>(sockets->as_integer(1, kMostSockets));
+    transport.sockets = static_cast<int>(sockets->as_integer(1, kMostSockets)),
+    transport.sockets_stated = true;
   if (const auto rate = map.optional("socket_rate"))
-    transport.socket_rate = rate->as_bytes_per_second();
+    transport.socket_rate = rate->as_bytes_per_second(), transport.socket_rate_stated = true;
   if (const auto rate = map.optional("host_rate"))
     transport.host_rate = rate->as_bytes_per_second();
 }
@@ -38,6 +40,7 @@ NicTransport read_named(NicTransport::Kind kind, const Value& value) {
     transport.rate_known = true;
     transport.socket_rate = transport.host_rate =
         BytesPerSecond(std::numeric_limits<double>::infinity());
+    transport.socket_rate_stated = true;
   }
   if (kind == NicTransport::Kind::tcp) read_sockets(map, transport);
   if (const auto each = map.optional("per_message")) transport.per_message = each->as_seconds();
@@ -100,6 +103,14 @@ NicTransport transport_of(NicTransport::Kind kind) {
           .rate_known = false};
 }
 
+void settle_sockets(NicTransport& transport, NicVendor vendor, BytesPerSecond nic) {
+  if (transport.kind != NicTransport::Kind::tcp) return;
+  if (!transport.sockets_stated && vendor == NicVendor::amazon) transport.sockets = kAmazonSockets;
+  if (!transport.sockets_stated && vendor == NicVendor::google) transport.sockets = kGoogleSockets;
+  if (!transport.socket_rate_stated && nic >= kLeastRdmaRate)
+    transport.socket_rate = kFastSocketRate;
+}
+
 NicTransport usual_transport(BytesPerSecond nic) {
   NicTransport transport =
       transport_of(nic < kLeastRdmaRate ? NicTransport::Kind::tcp : NicTransport::Kind::rdma);
@@ -149,6 +160,7 @@ CommLinks read_comm_links(const Value& value) {
   links.nic = nic->as_bytes_per_second();
   links.nics = nics ? static_cast<int>(nics->as_integer(1, kMostNics)) : 1;
   links.transport = transport ? read_nic_transport(*transport) : usual_transport(links.nic);
+  settle_sockets(links.transport, NicVendor::other, links.nic);
   const bool tcp = links.transport.kind == NicTransport::Kind::tcp;
   links.nic_latency = latency ? latency->as_seconds() : (tcp ? kTcpLatency : kRdmaLatency);
   return links;

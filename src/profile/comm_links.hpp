@@ -29,6 +29,9 @@ inline constexpr Seconds kRdmaLatency{5e-6};
 /// TCP between machines of one zone of a cloud: about 50 us both ways.
 inline constexpr Seconds kTcpLatency{25e-6};
 
+/// Whose NIC it is, as NCCL reads it from the PCI bus to know how many sockets to open.
+enum class NicVendor { other, amazon, google };
+
 /// Transport that carries bytes from NIC to NIC, and what it leaves of the NIC's rate.
 struct NicTransport {
   enum class Kind { rdma, tcp };
@@ -50,6 +53,7 @@ struct NicTransport {
   bool low_latency = true;  ///< false: its plugin refuses NCCL's LL and LL128
   bool stated = true;       ///< false: chosen by the NIC's rate
   bool rate_known = true;   ///< false: most() rests on other machines' sockets and hosts
+  bool sockets_stated = false, socket_rate_stated = false;
 
   /// The least of `rate`, all sockets of a NIC's two connections, and `host_rate`.
   BytesPerSecond most() const;
@@ -69,11 +73,16 @@ struct NicTransport {
 ///
 /// TCP's rate is what most() says. NCCL opens two connections a NIC (its least number of channels),
 /// and each has one socket of 0.95 GB/s: two reach 1.9 GB/s on 25 Gbit/s (Horovod's pull request
-/// 44), four 4 to 6 on 100 Gbit/s (NVIDIA/nccl issue 450). On AWS it opens 16 for each connection
-/// (2 threads of 8), on Google's gVNIC 4 (4 of 1): src/transport/net_socket.cc,
-/// ncclNetSocketGetNsockNthread. Hosts get 4 GB/s through whatever the sockets: 32 Gbit/s on p3dn
-/// (arXiv:2006.10103), 5.1 there with NCCL 2.3 (issue 209), 4 to 6 in issue 450.
+/// 44), four 4 to 6 on 100 Gbit/s (NVIDIA/nccl issue 450). Hosts get 4.6 GB/s through whatever the
+/// sockets: at least 32 Gbit/s on p3dn (arXiv:2006.10103), 5.1 there with NCCL 2.3 (issue 209), 4 to
+/// 6 in issue 450. settle_sockets() knows more.
 NicTransport transport_of(NicTransport::Kind kind);
+/// Over TCP, where nobody says them: the sockets of each connection by the NIC's vendor (Amazon's
+/// 16, 2 threads of 8; Google's 4, 4 of 1; others' 1: NCCL's src/transport/net_socket.cc,
+/// ncclNetSocketGetNsockNthread), and one socket's rate, 1.4 GB/s in hosts with NICs of 100 Gbit/s
+/// and more. Fitted to ResNet-50 on 16 V100s with ConnectX-4 (Li et al., VLDB 2020, figure 7) and
+/// VGG-16 on 16 and 64 with ConnectX-5 (ByteScheduler, SOSP 2019), not to those on 32.
+void settle_sockets(NicTransport& transport, NicVendor vendor, BytesPerSecond nic);
 /// Where nobody says: TCP below 100 Gbit/s, where NICs mostly are Ethernet's; RDMA from there on.
 NicTransport usual_transport(BytesPerSecond nic);
 std::string to_string(NicTransport::Kind kind);

@@ -193,8 +193,9 @@ BOOST_AUTO_TEST_CASE(defaults_that_were_taken_are_recorded) {
   read_usual(*document);
   const std::vector<std::string> expected = {
       "ps.staleness = 0",     "ps.backup_workers = 0", "ps.aggregate = none",
-      "ps.partition = size",  "ps.layerwise = false",  "ps.scheduling = fifo",
-      "ps.warmup_rounds = 0", "ps.local_steps = 1",    "ps.sampled_workers = 0"};
+      "ps.server = ours",     "ps.partition = size",   "ps.layerwise = false",
+      "ps.scheduling = fifo", "ps.warmup_rounds = 0",  "ps.local_steps = 1",
+      "ps.sampled_workers = 0"};
   BOOST_TEST(document->defaults_taken() == expected, boost::test_tools::per_element());
 }
 

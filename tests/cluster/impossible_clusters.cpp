@@ -56,13 +56,13 @@ constexpr Impossible kImpossible[] = {
      "busy_cores: busy_cores needs shared_cores", "give shared_cores, too"},
     {TWO "shared_core: 4\nbusy_cores: {slowdown: 1.2}\n", "3:1",
      "shared_core: unknown key; known keys here: busy_cores, collectives, comm_profile, "
-     "fabric, groups, head_start, kernels, name, nccl, node, nodes, shared_cores, source",
+     "fabric, gloo, groups, head_start, kernels, name, nccl, node, nodes, shared_cores, source",
      "did you mean \"shared_cores\"?"},
     {"{use: aws_p4d, busy_cores: {slowdown: 1.2}, shared_core: 4}", "1:45",
      "shared_core: unknown key; known keys here: busy_cores, collectives, comm_profile, cores, "
-     "fabric, "
+     "fabric, gloo, "
      "gpus_per_node, head_start, host_bandwidth, kernels, memory, name, nccl, nic, nic_burst, "
-     "nic_latency, nics, "
+     "nic_latency, nic_vendor, nics, "
      "nodes, nvlink, nvlink_latency, pcie, pcie_latency, shared_cores, speed, staged_rate, tdp, "
      "transport, usd_per_hour, use",
      "did you mean \"shared_cores\"?"},
@@ -79,7 +79,7 @@ constexpr Impossible kImpossible[] = {
     {"nodes: 1\nnode: {nvlnk: 300GBps}\n", "2:8",
      "node.nvlnk: unknown key; known keys here: cores, gpu, gpus, host_bandwidth, host_launch, "
      "memory, "
-     "nic, nic_burst, nic_latency, nics, nvlink, nvlink_latency, pcie, pcie_latency, "
+     "nic, nic_burst, nic_latency, nic_vendor, nics, nvlink, nvlink_latency, pcie, pcie_latency, "
      "pcie_peer_to_peer, "
      "speed, staged_rate, tdp, transport, usd_per_hour",
      "did you mean \"nvlink\"?"},

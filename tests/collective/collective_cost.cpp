@@ -1,5 +1,6 @@
 // What a collective costs: by a curve on its own links, carried over to others, or by NCCL's model.
 #include "collective/collective_cost.hpp"
+#include "collective/gloo_model.hpp"
 
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
@@ -240,6 +241,23 @@ BOOST_AUTO_TEST_CASE(sockets_take_what_nccl_tests_saw) {
   cluster.groups[0].node.transport = transport_of(NicTransport::Kind::tcp);
   BOOST_TEST(time_of(cluster, kAllReduce, 4) == 98.8e-6, boost::test_tools::tolerance(0.15));
   BOOST_TEST(time_of(cluster, kAllReduce, 1024 * kMiB) == 0.537, boost::test_tools::tolerance(0.1));
+}
+
+// 34 us a step, 1.05 GB/s alone, of which 1.8 is the CPU's; a NIC of 0.5 GB/s holds both up.
+BOOST_AUTO_TEST_CASE(gloo_takes_its_rings_steps_and_bytes) {
+  Node node = shipped("aws_g5_12xlarge", 1).groups[0].node;
+  node.nic_bandwidth = BytesPerSecond(12.5e9);
+  const double bytes = 8 * kMiB, bus = 1.5 * bytes, staged = 2 * bytes / 24e9;
+  const auto time = [&](const GlooOptions& options) {
+    const GlooTime one = gloo_time(kAllReduce, Bytes(bytes), 4, 4, node, options);
+    return (one.latency + one.transfer).value();
+  };
+  BOOST_CHECK_CLOSE(time({}), 6 * 34e-6 + bus / 1.05e9 + staged, 1e-7);
+  const GlooOptions fast{
+      .rate = BytesPerSecond(4e9), .alone = BytesPerSecond(4e9), .per_step = Seconds(0)};
+  BOOST_CHECK_CLOSE(time(fast), bus / 4e9 + staged, 1e-7);
+  node.nic_bandwidth = BytesPerSecond(0.5e9);
+  BOOST_CHECK_CLOSE(time({}), 6 * 34e-6 + bus / 0.5e9 + staged, 1e-7);
 }
 
 // Rings over cards without peer access reach 5 GB/s of busbw at 4 ranks and 1.3 to 2.6 at 8 (L40S,

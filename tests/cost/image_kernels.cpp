@@ -124,6 +124,55 @@ BOOST_AUTO_TEST_CASE(tf32_has_gradients_of_its_own) {
   BOOST_TEST(convolved(bf16, Role::weight_gradient) == convolved(bf16, Role::forward));
 }
 
+struct Measured {
+  const char* name;
+  KernelModel::Image image;
+  KernelModel::Role role;
+  double us;
+  friend std::ostream& operator<<(std::ostream& out, const Measured& one) {
+    return out << one.name;
+  }
+};
+using Role = KernelModel::Role;
+// Of platforms/kernels/data/convolution_deepbench.csv: V100, fp32, 16 samples. As plain products
+// those of 3 x 3 would take 1.5 to 2.8 times as long, and the strided gradient a third.
+const std::vector<Measured> kDeepBench = {
+    {"128 to 256 channels at 56 x 56", {16, 3136, 128, 256, 9}, Role::forward, 900},
+    {"256 to 512 at 28 x 28", {16, 784, 256, 512, 9}, Role::forward, 801},
+    {"its input's gradient", {16, 784, 256, 512, 9}, Role::input_gradient, 859},
+    {"its weight's gradient", {16, 784, 256, 512, 9}, Role::weight_gradient, 766},
+    {"512 to 512 at 14 x 14", {16, 196, 512, 512, 9}, Role::forward, 506},
+    {"64 to 128 at 112 x 112", {16, 12544, 64, 128, 9}, Role::forward, 1246},
+    {"the weight's gradient of 64 channels", {16, 12544, 64, 128, 9}, Role::weight_gradient, 1928},
+    {"a strided input's gradient", {16, 784, 256, 128, 1, 4}, Role::input_gradient, 252}};
+
+// Nothing is fitted to them: the V100's own fp32 products, and pointwise kernels for transforms.
+BOOST_DATA_TEST_CASE(convolutions_in_fp32_take_what_deepbench_measured, data::make(kDeepBench)) {
+  const KernelModel kernels(known_gpu("V100-SXM2-16"), Precision::fp32);
+  const KernelModel::Image& image = sample.image;
+  const double moved = 4 * image.samples * image.positions * (image.in * image.stride + image.out);
+  const Seconds plain = kernels.fp32_convolution(image, sample.role, Bytes(moved));
+  const double us =
+      std::min(plain, kernels.winograd(image, sample.role).value_or(plain)).value() * 1e6;
+  BOOST_TEST(std::abs(us / sample.us - 1) < 0.25);
+}
+
+// Tensor cores run the plain product, in tf32 too.
+BOOST_AUTO_TEST_CASE(only_gpus_without_tf32_convolve_in_fp32) {
+  BOOST_TEST(KernelModel(known_gpu("V100-SXM2-16"), Precision::fp32).convolves_in_fp32());
+  BOOST_TEST(KernelModel(known_gpu("T4"), Precision::fp32).convolves_in_fp32());
+  BOOST_TEST(!KernelModel(known_gpu("V100-SXM2-16"), Precision::fp16).convolves_in_fp32());
+  BOOST_TEST(!KernelModel(known_gpu("A100-SXM-80"), Precision::fp32).convolves_in_fp32());
+  // GeForce's tensor cores multiply tf32 no faster than its other units fp32.
+  const KernelModel::Image image{32, 3136, 128, 256, 9};
+  const auto filters = [&](const char* gpu, Precision precision) {
+    return KernelModel(known_gpu(gpu), precision).winograd(image, Role::forward).has_value();
+  };
+  BOOST_TEST(filters("RTX-3090", Precision::fp32));
+  BOOST_TEST(!filters("RTX-3090", Precision::fp16));
+  BOOST_TEST(!filters("A100-SXM-80", Precision::fp32));
+}
+
 }  // namespace
 BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -43,6 +43,31 @@ BOOST_AUTO_TEST_CASE(a_version_changes_what_changed_in_it) {
   BOOST_TEST(framework("{deepspeed: v0.19.3}").number("optimizer.clip_grad") == 1);
   BOOST_TEST(framework("{torch: \"2.4\"}").word("model.experts_implementation") == "sequential");
   BOOST_TEST(framework("{torch: \"2.13\"}").word("model.experts_implementation") == "grouped_mm");
+  BOOST_TEST(framework("{horovod: v0.20.3}").word("strategy.ddp.cycle_time") == "5ms");
+  BOOST_TEST(framework("{horovod: v0.21.0}").word("strategy.ddp.cycle_time") == "1ms");
+  BOOST_TEST(framework("{horovod: v0.21.0}").number("strategy.ddp.bucket_cap_mb") == 128);
+  BOOST_TEST(framework("{torch: \"1.4\"}").word("cluster.nccl.version") == "2.4.2");
+  BOOST_TEST(framework("{torch: \"1.4\"}").word("strategy.ddp.per_collective") == "200us");
+  BOOST_TEST(framework("torch").word("strategy.ddp.per_collective") == "0s");
+}
+
+// `like`: ByteScheduler's own, Horovod's, and PyTorch's.
+BOOST_AUTO_TEST_CASE(what_one_does_not_say_is_anothers) {
+  const Framework one = framework("bytescheduler");
+  BOOST_TEST(one.word("strategy.ps.scheduling") == "priority");
+  BOOST_TEST(one.number("strategy.ddp.bucket_cap_mb") == 128);
+  BOOST_TEST(one.word("strategy.ps.protocol") == "own_request");
+  BOOST_TEST(one.title() == "ByteScheduler");
+  BOOST_TEST(one.choice().version == "v0.1.0");
+}
+
+// Horovod has no server, and ByteScheduler on it does.
+BOOST_AUTO_TEST_CASE(what_another_lacks_one_may_have) {
+  const auto document = Document::parse("{strategy: {ps: {}}}", "test.yaml");
+  const Map root = document->root().as_map();
+  BOOST_TEST(!framework("horovod").broken_rule(root).empty());
+  BOOST_TEST(framework("bytescheduler").broken_rule(root).empty());
+  BOOST_TEST(framework("mxnet").broken_rule(root).empty());
 }
 
 BOOST_AUTO_TEST_CASE(a_patch_or_a_build_of_a_known_release_is_known) {
@@ -63,7 +88,7 @@ BOOST_AUTO_TEST_CASE(a_patch_or_a_build_of_a_known_release_is_known) {
   // A build's number is none of the release's: clip_grad is 1 from v0.19.3 on.
   BOOST_TEST(framework("{deepspeed: 0.19+cu130}").number("optimizer.clip_grad") == 0);
   BOOST_TEST(framework("{deepspeed: v0.19.99}").number("optimizer.clip_grad") == 1);
-  for (const char* other : {"{torch: \"2.14\"}", "{torch: 2.14.0.dev20261101}", "{torch: 1.13.1}",
+  for (const char* other : {"{torch: \"2.14\"}", "{torch: 2.14.0.dev20261101}", "{torch: 0.4.1}",
                             "{deepspeed: v0.20.0}", "{torchtitan: v0.3.0}", "{torch: cu128}"})
     BOOST_CHECK_THROW(framework(other), InputError);
 }

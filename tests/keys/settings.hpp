@@ -205,6 +205,11 @@ inline std::vector<std::vector<std::string>> more_options() {
        "1GBps, "
        "server_cpu_rate: 1GBps, partition: unit, layerwise: true}}"},
       {"strategy={ps: {}}"},
+      {"strategy={ps: {aggregate: node, server: mxnet, per_message: 9us, layerwise: true, "
+       "scheduling: priority}}"},
+      {"strategy={ddp: {cycle_time: 1ms, per_collective: 9us}}"},
+      {"strategy={ddp: {}}", "framework=tensorflow", built_in + "}"},
+      {"strategy={ps: {}}", "framework=byteps", built_in + "}"},
       {"strategy={ps: {local_steps: 2, outer_optimizer: {sgd: {nesterov: true}}}}"},
       {"strategy={ps: {local_steps: 2, outer_optimizer: {sgd: {}}}}"},
       {"strategy={ps: {partition: 4MiB, layerwise: true}}"},
@@ -240,6 +245,8 @@ inline std::vector<std::vector<std::string>> more_options() {
        "pcie_latency: 1us, host_bandwidth: 90GBps, cores: 9, speed: 1, memory: 30GiB, tdp: 300W, "
        "usd_per_hour: 3, comm_profile: none}"},
       {"cluster={use: aws_p4d, nodes: 2, collectives: nccl, nccl: {version: 2.23.4}}"},
+      {"cluster={use: aws_p4d, nodes: 2, nic_vendor: other, collectives: gloo, "
+       "gloo: {rate: 2GBps, alone: 1GBps, per_step: 9us}}"},
       {"cluster={use: aws_p4d, nodes: 2, nic: [9Gbps], transport: {rdma: {}}, host_bandwidth: "
        "[90GBps], cores: [9]}"},
       {"cluster={use: aws_g5_12xlarge, nodes: 2, staged_rate: 9GBps}"},

@@ -61,6 +61,41 @@ BOOST_DATA_TEST_CASE(every_iteration_takes_as_long_as_the_first, data::make({0.1
       BOOST_CHECK_CLOSE(ends[k].value(), static_cast<double>(k + 1) * step, kPercent);
 }
 
+// TensorFlow's: no bucket goes before backward is over.
+BOOST_AUTO_TEST_CASE(behind_backward_nothing_is_hidden) {
+  const double b = 5 * kMs, expected = 3 * kForward + 3 * b + 3 * kBucket + kOptimizer;
+  Ddp ddp = ring_ddp();
+  ddp.behind_backward = true;
+  BOOST_CHECK_CLOSE(step_of(ddp, three_units(b), star_cluster(kRanks)), expected, kPercent);
+}
+
+// Before PyTorch 2.0: each collective holds its stream a while longer.
+BOOST_AUTO_TEST_CASE(many_collectives_cost_what_each_of_them_does) {
+  const double b = 0.1 * kMs, each = 0.2 * kMs;
+  const double expected = 3 * kForward + b + 3 * (each + kBucket) + kOptimizer;
+  Ddp ddp = ring_ddp();
+  ddp.per_collective = Seconds(each);
+  BOOST_CHECK_CLOSE(step_of(ddp, three_units(b), star_cluster(kRanks)), expected, kPercent);
+}
+
+// Horovod's thread finds all gradients ready in one cycle, half of one later; or each in its own.
+BOOST_AUTO_TEST_CASE(a_cycle_reduces_what_is_ready_at_once) {
+  const double b = 5 * kMs, before = 3 * kForward + 3 * b;
+  Ddp ddp{.bucket_cap_mb = 64, .first_bucket_mb = 64, .algorithm = CollectiveAlgorithm::ring};
+  ddp.cycle_time = Seconds(100 * kMs);
+  BOOST_CHECK_CLOSE(step_of(ddp, three_units(b), star_cluster(kRanks)),
+                    before + 50 * kMs + all_reduce_time(kRanks, 3 * kMiB) + kOptimizer, kPercent);
+  ddp.cycle_time = Seconds(1 * kMs);
+  BOOST_CHECK_CLOSE(step_of(ddp, three_units(b), star_cluster(kRanks)),
+                    before + 0.5 * kMs + kBucket + kOptimizer, kPercent);
+  // A buffer of two gradients: the third one goes behind them.
+  ddp.cycle_time = Seconds(100 * kMs);
+  ddp.bucket_cap_mb = 2;
+  BOOST_CHECK_CLOSE(
+      step_of(ddp, three_units(b), star_cluster(kRanks)),
+      before - b + 50 * kMs + all_reduce_time(kRanks, 2 * kMiB) + kBucket + kOptimizer, kPercent);
+}
+
 BOOST_AUTO_TEST_CASE(gradient_accumulation_reduces_once) {
   // A micro-batches of forward and backward, the last with the reduction; nothing would hide an
   // earlier one.

@@ -150,6 +150,13 @@ BOOST_DATA_TEST_CASE(a_message_costs_the_cpus_at_both_ends, data::make({1, 3}), 
   ps.worker_cpu_rate = BytesPerSecond(4e9);
   BOOST_CHECK_CLOSE(step_of(ps, one_unit(), server_cluster(workers)),
                     2 * way(n) + 2 * worker + kC + n * apply, kPercent);
+  // Its only tensor is a message, packed at one end of the way and unpacked at the other.
+  if (workers == 1) {
+    ps.per_message = Seconds(3 * kMs);
+    BOOST_CHECK_CLOSE(step_of(ps, one_unit(), server_cluster(1)),
+                      2 * way(1) + 2 * (worker + 3 * kMs) + kC + apply, kPercent);
+    ps.per_message.reset();
+  }
   ps.server_cpu_rate = BytesPerSecond(8e8);  // slower than the link: pulls do not meet
   BOOST_REQUIRE_GT(server, way(1));
   const Trace trace = trace_of(ps, one_unit(), server_cluster(workers));

@@ -178,7 +178,7 @@ void MegatronDdp::gather_parameters(OpId step) {
   const auto begins = std::ranges::find(order, PipelineAction::forward, &PipelineAction::what);
   for (std::size_t part = 0; part < plan_.parts.size(); ++part) {
     for (std::size_t bucket = first_bucket_[part + 1]; bucket-- > first_bucket_[part];) {
-      const auto& [size, first_unit, experts] = buckets_[bucket];
+      const auto& [size, first_unit, experts, wakes] = buckets_[bucket];
       if (experts && replicas_of(experts) == 1) continue;
       const OpId gather =
           exchange(CollectiveKind::all_gather, "parameters of bucket " + std::to_string(bucket),

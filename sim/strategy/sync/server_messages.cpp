@@ -11,8 +11,8 @@ namespace {
 /// (ParameterServer::Protocol::behind_push).
 constexpr std::uint32_t kApply = 0, kAnswer = 1, kTakeIn = 2;
 
-Compute handling(Bytes size, BytesPerSecond rate) {
-  return {.duration = size / rate, .jittered = false};
+Compute handling(Bytes size, BytesPerSecond rate, Seconds messages = Seconds(0)) {
+  return {.duration = size / rate + messages, .jittered = false};
 }
 
 }  // namespace
@@ -32,6 +32,19 @@ ServerMessages::ServerMessages(const ParameterServer& options, const ServerSide&
     pull_lanes_.push_back(builder.lane("pull" + suffix, LaneKind::communication));
     push_lanes_.push_back(builder.lane("push" + suffix, LaneKind::communication));
   }
+}
+
+/// Each tensor is a message of its own, and goes to one of the servers that a unit is spread over; a
+/// slice is one, too.
+Seconds ServerMessages::messages(std::size_t p) const {
+  if (!options_.per_message) return Seconds(0);
+  const std::vector<Unit>& units = builder_.job().model.units;
+  double tensors = 0, parts = 0;
+  for (std::size_t unit = parts_[p].first; unit <= parts_[p].last; ++unit)
+    tensors += static_cast<double>(units[unit].tensors.size());
+  for (const Part& part : parts_) parts += part.first == parts_[p].first ? 1 : 0;
+  const double each = tensors / parts / options_.stands_for;
+  return (options_.slice ? std::max(1.0, each) : each) * *options_.per_message;
 }
 
 Bytes ServerMessages::pushed_bytes(std::size_t p) const {
@@ -81,7 +94,7 @@ OpId ServerMessages::pull(std::size_t p) {
     read.phase = Phase::server;
     read.queue = server.queue;
     read.priority = kAnswer;
-    read.work = handling(part.size, *server.message_rate);
+    read.work = handling(part.size, *server.message_rate, messages(p));
     builder_.add(std::move(read));
     transfer.after = {{builder_.last()}};
   } else {
@@ -119,7 +132,7 @@ void ServerMessages::apply(std::size_t p) {
                   .phase = Phase::server,
                   .queue = server.queue,
                   .priority = kTakeIn,
-                  .work = handling(pushed_bytes(p), *server.message_rate),
+                  .work = handling(pushed_bytes(p), *server.message_rate, messages(p)),
                   .after = {{builder_.last()}}});
   Op apply{.verb = Verb::apply,
            .of = part.name,
@@ -157,7 +170,7 @@ OpId ServerMessages::handle(Way way, std::size_t p, OpId after) {
                .of = parts_[p].name,
                .phase = Phase::host,
                .work = handling(way == Way::push ? pushed_bytes(p) : parts_[p].size,
-                                *options_.worker_cpu_rate * options_.stands_for),
+                                *options_.worker_cpu_rate * options_.stands_for, messages(p)),
                .after = {{after}}});
   return builder_.last();
 }

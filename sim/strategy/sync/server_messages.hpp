@@ -32,6 +32,7 @@ class ServerMessages {
   OpId handle(Way way, std::size_t p, OpId after);
   void give_gradients(std::size_t p);
   /// What travels of a part to the server.
+  Seconds messages(std::size_t p) const;
   Bytes pushed_bytes(std::size_t p) const;
 
   const ParameterServer& options_;

@@ -2,6 +2,7 @@
 // Parallel Training", VLDB 2020): each bucket of gradients is all-reduced when its last one is
 // ready, beside the rest of the backward pass.
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <utility>
 
@@ -35,13 +36,41 @@ bool has_reducer(const Unit& unit, std::size_t tensor, const StagePlan& plan) {
   return !plan.expert_replicas_group || reduces_experts(plan) || !unit.is_of_experts(tensor);
 }
 
-PartBuckets buckets_of(const Ddp& ddp, const Job& job, const StagePlan& plan) {
+/// Of tensors that are buckets of their own, those that are ready within a cycle of Horovod's
+/// thread go together, up to its buffer's size (horovod/common/controller.cc, FuseResponses).
+std::vector<Bucket> fused(const std::vector<Bucket>& tensors, const Ddp& ddp,
+                          const StepCosts& costs, std::size_t end) {
+  std::vector<Bucket> fused;
+  Seconds ready;
+  std::size_t next = end;
+  double cycle = -1;
+  for (const Bucket& tensor : tensors) {
+    while (next > tensor.first_unit) ready += costs.units[--next].backward;
+    const double at = std::floor(ready / ddp.cycle_time);
+    const bool fits = !fused.empty() && fused.back().size + tensor.size <= ddp.bucket_cap_mb * kMiB;
+    if (at == cycle && fits) {
+      fused.back().size += tensor.size;
+      fused.back().first_unit = tensor.first_unit;
+    } else {
+      fused.push_back(tensor);
+      fused.back().wakes = at != cycle;
+    }
+    cycle = at;
+  }
+  return fused;
+}
+
+PartBuckets buckets_of(const Ddp& ddp, const RankJob& rank, const StagePlan& plan) {
+  constexpr Bytes kEachTensor(1);
+  const Job& job = rank.job;
+  const bool cycles = ddp.cycle_time > Seconds(0);
   PartBuckets buckets;
   for (const StagePlan::Part& part : plan.parts) {
-    buckets.push_back(assign_buckets(job.model, part.first, part.end,
-                                     parameter_element(job.precision), ddp.first_bucket_mb * kMiB,
-                                     ddp.bucket_cap_mb * kMiB,
-                                     plan.expert_replicas_group.has_value()));
+    buckets.push_back(assign_buckets(
+        job.model, part.first, part.end, parameter_element(job.precision),
+        cycles ? kEachTensor : ddp.first_bucket_mb * kMiB,
+        cycles ? kEachTensor : ddp.bucket_cap_mb * kMiB, plan.expert_replicas_group.has_value()));
+    if (cycles) buckets.back() = fused(buckets.back(), ddp, rank.costs, part.end);
     if (!reduces_experts(plan)) std::erase_if(buckets.back(), std::mem_fn(&Bucket::experts));
   }
   return buckets;
@@ -67,8 +96,12 @@ StepCosts with_reducer(StepCosts costs, const Job& job, const Ddp& ddp, const St
   return costs;
 }
 
-Bytes on_the_wire(const Ddp& ddp, Bytes size, Bytes element) {
-  return ddp.compression == Ddp::Compression::none ? size : size * (2 / element.value());
+Bytes on_the_wire(const Ddp& ddp, Bytes size, Precision precision) {
+  const Bytes element = parameter_element(precision);
+  if (ddp.compression == Ddp::Compression::none) return size;
+  if (ddp.compression == Ddp::Compression::activations)
+    return size * std::min(1.0, activation_element(precision) / element);
+  return size * (2 / element.value());
 }
 
 class TorchDdp : public Sync {
@@ -99,6 +132,8 @@ class TorchDdp : public Sync {
   /// One GPU alone is trained without DDP.
   bool views() const { return options_.ddp.gradient_as_bucket_view && job_.replicas() > 1; }
   After reduce(std::size_t bucket, OpId backward);
+  std::vector<After> once_woken(std::size_t bucket, OpId ready);
+  std::optional<OpId> wait(LaneId lane, const char* what, Seconds time, std::vector<After> after);
   std::optional<OpId> copy(const std::string& what, Bytes moved, After after);
   Bytes moved_to_convert(std::size_t bucket) const;
   Bytes moved_into(std::size_t bucket) const;
@@ -114,7 +149,8 @@ class TorchDdp : public Sync {
   const StagePlan& plan_;
   ProgramBuilder& builder_;
   LaneId nccl_;
-  std::optional<LaneId> expert_nccl_;
+  std::optional<LaneId> expert_nccl_, cycle_lane_;
+  std::optional<OpId> woken_;  ///< of the last cycle
   Bytes element_;
   std::vector<Bucket> buckets_;
   std::vector<std::size_t> first_bucket_;  ///< by part of the plan, and all
@@ -177,7 +213,7 @@ Gradients TorchDdp::gradients(const Pass& pass) const {
 /// A part's last backward issues the buckets as they fill.
 void TorchDdp::after_backward(std::size_t unit, OpId backward, const Pass& pass) {
   if (job_.optimizer.in_backward) return optimizer_of(builder_, unit);
-  if (!pass.last) return;
+  if (!pass.last || options_.ddp.behind_backward) return;
   if (!pass.first && views() && job_.set_to_none)
     for (const TensorId id : builder_.tapes().gradients(unit)) builder_.give(backward, id);
   for (std::size_t next = first_bucket_[pass.part] + reduced_.size();
@@ -186,6 +222,9 @@ void TorchDdp::after_backward(std::size_t unit, OpId backward, const Pass& pass)
 }
 
 void TorchDdp::after_pass(const Pass& pass) {
+  if (options_.ddp.behind_backward && pass.last && !job_.optimizer.in_backward)
+    for (std::size_t next = first_bucket_[pass.part]; next < first_bucket_[pass.part + 1]; ++next)
+      reduced_.push_back(reduce(next, *builder_.last_computed()));
   for (std::size_t i = 0; i < reduced_.size(); ++i) {
     const std::size_t bucket = first_bucket_[pass.part] + i;
     if (const auto copied = copy("bucket " + std::to_string(bucket) + " to gradients",
@@ -204,7 +243,7 @@ std::optional<OpId> TorchDdp::copy(const std::string& what, Bytes moved, After a
 /// Read and written by a hook that converts a bucket, either way; nothing where it has that type.
 Bytes TorchDdp::moved_to_convert(std::size_t bucket) const {
   const Bytes size = buckets_[bucket].size;
-  const Bytes converted = on_the_wire(options_.ddp, size, element_);
+  const Bytes converted = on_the_wire(options_.ddp, size, job_.precision);
   return converted == size ? Bytes(0) : size + converted;
 }
 
@@ -214,9 +253,11 @@ Bytes TorchDdp::moved_to_convert(std::size_t bucket) const {
 /// torch/distributed/algorithms/ddp_comm_hooks/default_hooks.py).
 Bytes TorchDdp::moved_into(std::size_t bucket) const {
   const Bytes size = buckets_[bucket].size;
-  if (options_.ddp.compression == Ddp::Compression::none) return 2 * size;
+  const Bytes sent = on_the_wire(options_.ddp, size, job_.precision);
+  const bool as_wide = options_.ddp.compression == Ddp::Compression::activations && sent == size;
+  if (options_.ddp.compression == Ddp::Compression::none || as_wide) return 2 * size;
   const Bytes copied = options_.ddp.gradient_as_bucket_view ? Bytes(0) : 2 * size;
-  return copied + moved_to_convert(bucket) + 2 * on_the_wire(options_.ddp, size, element_);
+  return copied + moved_to_convert(bucket) + 2 * sent;
 }
 
 /// And as it is emptied into `.grad`.
@@ -225,18 +266,45 @@ Bytes TorchDdp::moved_out_of(std::size_t bucket) const {
   return moved_to_convert(bucket) + copied;
 }
 
+std::optional<OpId> TorchDdp::wait(LaneId lane, const char* what, Seconds time,
+                                   std::vector<After> after) {
+  if (time <= Seconds(0) || job_.replicas() == 1) return std::nullopt;
+  builder_.add({.of = what,
+                .phase = Phase::host,
+                .lane = lane,
+                .work = Compute{.duration = time, .jittered = false},
+                .after = std::move(after)});
+  return builder_.last();
+}
+
+/// Horovod's thread wakes half a cycle later in the mean.
+std::vector<After> TorchDdp::once_woken(std::size_t bucket, OpId ready) {
+  if (options_.ddp.cycle_time <= Seconds(0)) return {{ready}};
+  if (!cycle_lane_) cycle_lane_ = builder_.lane("cycles", LaneKind::communication);
+  if (buckets_[bucket].wakes || !woken_)
+    woken_ = wait(*cycle_lane_, "cycle", 0.5 * options_.ddp.cycle_time, {{ready}});
+  std::vector<After> after = {{ready}};
+  if (woken_) after.push_back({*woken_});
+  return after;
+}
+
 After TorchDdp::reduce(std::size_t bucket, OpId backward) {
   const auto filled =
       copy("gradients to bucket " + std::to_string(bucket), moved_into(bucket), {backward});
-  const Bytes size = on_the_wire(options_.ddp, buckets_[bucket].size, element_);
+  const Bytes size = on_the_wire(options_.ddp, buckets_[bucket].size, job_.precision);
   const bool experts = buckets_[bucket].experts;
+  const LaneId lane = experts ? *expert_nccl_ : nccl_;
+  std::vector<After> ready = once_woken(bucket, filled.value_or(backward));
+  const bool by_gloo = job_.cluster.collectives == CollectiveModel::gloo;
+  const Seconds launch = by_gloo ? Seconds(0) : options_.ddp.per_collective;
+  if (const auto launched = wait(lane, "launch", launch, ready)) ready = {{*launched}};
   const OpId op =
-      builder_.collective(experts ? *expert_nccl_ : nccl_, "bucket " + std::to_string(bucket),
+      builder_.collective(lane, "bucket " + std::to_string(bucket),
                           {.kind = CollectiveKind::all_reduce,
                            .group = experts ? *plan_.expert_replicas_group : 0,
                            .size = size,
                            .algorithm = options_.ddp.algorithm},
-                          {{filled.value_or(backward)}});
+                          std::move(ready));
   if (options_.ddp.compression != Ddp::Compression::none && !bucket_tensors_.empty()) {
     const std::uint32_t owner = builder_.program.tensors[bucket_tensors_[bucket].index()].owner;
     const TensorId copy = builder_.tensor(MemoryKind::communication, size, owner);
@@ -292,7 +360,7 @@ Program torch_ddp(const Replication& options, const RankJob& rank) {
   const Job& job = rank.job;
   const StagePlan plan =
       job.stage ? *job.stage : StagePlan::alone(job.model, options.ddp.gradient_accumulation);
-  const PartBuckets buckets = buckets_of(options.ddp, job, plan);
+  const PartBuckets buckets = buckets_of(options.ddp, rank, plan);
   const StepCosts costs = with_reducer(rank.costs, job, options.ddp, plan, buckets);
   ProgramBuilder builder(rank.name, costs, job);
   TorchDdp sync(options, rank, plan, buckets, builder);
