@@ -8,8 +8,8 @@
 
 #include "base/id.hpp"
 #include "base/quantity.hpp"
-#include "cluster/gpu_architecture.hpp"
 #include "cluster/gloo_options.hpp"
+#include "cluster/gpu_architecture.hpp"
 #include "cluster/nccl_options.hpp"
 #include "cluster/power.hpp"
 #include "config/document.hpp"
@@ -97,7 +97,7 @@ struct Node {
   /// Bytes that an idle NIC lets pass at once, per NIC and direction, before its rate holds (a
   /// token bucket: a cloud's burst credits, `tc tbf`).
   Bytes nic_burst{};
-  NicTransport transport{};      ///< what it leaves of nic_bandwidth
+  NicTransport transport{};  ///< what it leaves of nic_bandwidth
   NicVendor nic_vendor = NicVendor::other;
   bool nic_ways_shared = false;  ///< both directions of a NIC share its rate
   double speed = 1;              ///< relative compute speed of its GPUs

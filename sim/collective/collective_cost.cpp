@@ -297,9 +297,7 @@ CollectiveCost CollectiveCosts::by_model(CollectiveKind kind, Bytes size, const 
           .estimate = now};
 }
 
-bool CollectiveCosts::goes_by_gloo() const {
-  return cluster_.collectives == CollectiveModel::gloo;
-}
+bool CollectiveCosts::goes_by_gloo() const { return cluster_.collectives == CollectiveModel::gloo; }
 
 CollectiveCost CollectiveCosts::by_gloo(CollectiveKind kind, Bytes size, const Group& group) const {
   GlooOptions options = cluster_.gloo;

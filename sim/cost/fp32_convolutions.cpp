@@ -1,6 +1,7 @@
 // Convolutions in fp32 on GPUs whose tensor cores have no such format: cuDNN's on Volta and Turing.
-// Nothing is fitted to them: they are the GPU's own fp32 products and pointwise kernels. DeepBench's
-// 73 shapes on a V100 (platforms/kernels/data/convolution_deepbench.csv) say which way is taken.
+// Nothing is fitted to them: they are the GPU's own fp32 products and pointwise kernels.
+// DeepBench's 73 shapes on a V100 (platforms/kernels/data/convolution_deepbench.csv) say which way
+// is taken.
 #include <algorithm>
 #include <cmath>
 
@@ -53,8 +54,7 @@ Seconds KernelModel::winograd(const Image& image, Role role, double outputs) con
   if (role == Role::input_gradient) product = {tiles, image.in, image.out, tile};
   if (role == Role::weight_gradient)
     product = {in_blocks(image.out), in_blocks(image.in), tiles, tile};
-  const Seconds transforms(kElement *
-                           (activations + kWindow * image.in * image.out + transformed) /
+  const Seconds transforms(kElement * (activations + kWindow * image.in * image.out + transformed) /
                            (curves_->wide_pointwise * convolution_device_.bandwidth));
   return transforms +
          product_time(winograd_, convolution_device_, product, Bytes(kElement * transformed));

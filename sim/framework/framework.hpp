@@ -20,7 +20,7 @@ struct FrameworkChoice {
   std::string name = "torch";
   std::string title = "PyTorch";
   std::string version;
-  bool said = false;                  ///< by the key `framework`
+  bool said = false;  ///< by the key `framework`
   bool version_said = false;
   std::string line;                   ///< who it is and why, with the other one's key
   std::vector<FrameworkSetting> set;  ///< what the scenario left to it, in the order of reading

@@ -206,7 +206,8 @@ Headline shifted_headline(const Scenario& scenario, const Machine& machine, Sour
       : source == Source::launches
           ? with_other_launches(scenario, machine, std::exp(shift * launch_error(scenario)))
       : source == Source::messages
-          ? with_other_messages(scenario, machine, std::exp(shift * server_in(scenario.strategy)->messages_error))
+          ? with_other_messages(scenario, machine,
+                                std::exp(shift * server_in(scenario.strategy)->messages_error))
       : source == Source::routing ? with_other_routing(scenario, machine)
                                   : machine);
   std::optional<CommProfile>& comm = shifted.comm;

@@ -128,9 +128,10 @@ void add_server_facts(const Scenario& scenario, RunFacts& facts) {
     facts.assumptions.emplace_back(
         "strategy.ps.worker_cpu_rate, server_cpu_rate = none: messages take no time of CPUs");
   const auto say = [&](const char* key, BytesPerSecond rate) {
-    facts.assumptions.push_back(fmt::format(
-        "strategy.ps.{} = {} ({} to {}), as of servers between nodes", key, format(rate),
-        format(rate * std::exp(-server->messages_error)), format(rate * std::exp(server->messages_error))));
+    facts.assumptions.push_back(
+        fmt::format("strategy.ps.{} = {} ({} to {}), as of servers between nodes", key,
+                    format(rate), format(rate * std::exp(-server->messages_error)),
+                    format(rate * std::exp(server->messages_error))));
   };
   if (server->usual_worker_cpu) say("worker_cpu_rate", *server->worker_cpu_rate);
   if (server->usual_server_cpu) say("server_cpu_rate", *server->server_cpu_rate);

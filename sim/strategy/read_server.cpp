@@ -120,7 +120,8 @@ Fields<ParameterServer> server_fields(Framework* framework) {
       field("apply_rate", &P::apply_rate, "Gradient bytes that one server applies per second.")
           .otherwise("(from host_bandwidth and cores)"),
       {{{"aggregate", "none | node", "none or node",
-         "`node`: a node sums its gradients before a push, as of mxnet, tensorflow, byteps.", "MXNet kvstore, BytePS"}},
+         "`node`: a node sums its gradients before a push, as of mxnet, tensorflow, byteps.",
+         "MXNet kvstore, BytePS"}},
        [framework](Map& map, P& ps) {
          read_choice_of(map, *framework, "aggregate", ps.aggregate, kAggregates);
        }},

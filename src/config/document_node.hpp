@@ -45,8 +45,8 @@ constexpr std::size_t kMaxNesting = 64;
 /// InputError if it is not strict YAML.
 std::optional<DocumentNode> parse_tree(const std::shared_ptr<const TextSource>& source,
                                        std::size_t skip = 0);
-/// The same of another program's YAML, which may have anchors, aliases and merge keys. Of a key that
-/// stands twice the last counts, as of PyYAML's loader.
+/// The same of another program's YAML, which may have anchors, aliases and merge keys. Of a key
+/// that stands twice the last counts, as of PyYAML's loader.
 std::optional<DocumentNode> parse_foreign_tree(const std::shared_ptr<const TextSource>& source);
 
 /// Applies one `path=value` assignment to a tree. InputError if it cannot be applied.

@@ -7,7 +7,8 @@
 namespace rehearse::inline kernels {
 
 std::vector<std::string> size_names(const std::string& kernels) {
-  if (kernels.starts_with("gemm ") || kernels.starts_with("convolution")) return {"rows", "columns", "inner"};
+  if (kernels.starts_with("gemm ") || kernels.starts_with("convolution"))
+    return {"rows", "columns", "inner"};
   if (kernels.starts_with("attention ")) return {"tokens", "heads"};
   return {"bytes"};
 }

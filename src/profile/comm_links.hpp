@@ -74,14 +74,14 @@ struct NicTransport {
 /// TCP's rate is what most() says. NCCL opens two connections a NIC (its least number of channels),
 /// and each has one socket of 0.95 GB/s: two reach 1.9 GB/s on 25 Gbit/s (Horovod's pull request
 /// 44), four 4 to 6 on 100 Gbit/s (NVIDIA/nccl issue 450). Hosts get 4.6 GB/s through whatever the
-/// sockets: at least 32 Gbit/s on p3dn (arXiv:2006.10103), 5.1 there with NCCL 2.3 (issue 209), 4 to
-/// 6 in issue 450. settle_sockets() knows more.
+/// sockets: at least 32 Gbit/s on p3dn (arXiv:2006.10103), 5.1 there with NCCL 2.3 (issue 209), 4
+/// to 6 in issue 450. settle_sockets() knows more.
 NicTransport transport_of(NicTransport::Kind kind);
 /// Over TCP, where nobody says them: the sockets of each connection by the NIC's vendor (Amazon's
 /// 16, 2 threads of 8; Google's 4, 4 of 1; others' 1: NCCL's src/transport/net_socket.cc,
 /// ncclNetSocketGetNsockNthread), and one socket's rate, 1.4 GB/s in hosts with NICs of 100 Gbit/s
-/// and more. Fitted to ResNet-50 on 16 V100s with ConnectX-4 (Li et al., VLDB 2020, figure 7) and
-/// VGG-16 on 16 and 64 with ConnectX-5 (ByteScheduler, SOSP 2019), not to those on 32.
+/// and more. Chosen with ResNet-50 on V100s with ConnectX-4 (Li et al., VLDB 2020, figures 7 and 8)
+/// and VGG-16 with ConnectX-5 (ByteScheduler, SOSP 2019) in view.
 void settle_sockets(NicTransport& transport, NicVendor vendor, BytesPerSecond nic);
 /// Where nobody says: TCP below 100 Gbit/s, where NICs mostly are Ethernet's; RDMA from there on.
 NicTransport usual_transport(BytesPerSecond nic);

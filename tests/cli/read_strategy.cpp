@@ -191,11 +191,11 @@ BOOST_AUTO_TEST_CASE(a_server_s_outer_optimizer_is_local_sgd_s) {
 BOOST_AUTO_TEST_CASE(defaults_that_were_taken_are_recorded) {
   const auto document = Document::parse("ps: {servers: 2}", "test.yaml");
   read_usual(*document);
-  const std::vector<std::string> expected = {
-      "ps.staleness = 0",     "ps.backup_workers = 0", "ps.aggregate = none",
-      "ps.server = ours",     "ps.partition = size",   "ps.layerwise = false",
-      "ps.scheduling = fifo", "ps.warmup_rounds = 0",  "ps.local_steps = 1",
-      "ps.sampled_workers = 0"};
+  const std::vector<std::string> expected = {"ps.staleness = 0",     "ps.backup_workers = 0",
+                                             "ps.aggregate = none",  "ps.server = ours",
+                                             "ps.partition = size",  "ps.layerwise = false",
+                                             "ps.scheduling = fifo", "ps.warmup_rounds = 0",
+                                             "ps.local_steps = 1",   "ps.sampled_workers = 0"};
   BOOST_TEST(document->defaults_taken() == expected, boost::test_tools::per_element());
 }
 

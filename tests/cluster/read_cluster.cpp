@@ -399,6 +399,5 @@ BOOST_AUTO_TEST_CASE(sockets_go_by_the_nics_vendor_and_rate) {
              kTolerance);
 }
 
-
 BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

@@ -34,8 +34,8 @@ ServerMessages::ServerMessages(const ParameterServer& options, const ServerSide&
   }
 }
 
-/// Each tensor is a message of its own, and goes to one of the servers that a unit is spread over; a
-/// slice is one, too.
+/// Each tensor is a message of its own, and goes to one of the servers that a unit is spread over;
+/// a slice is one, too.
 Seconds ServerMessages::messages(std::size_t p) const {
   if (!options_.per_message) return Seconds(0);
   const std::vector<Unit>& units = builder_.job().model.units;

@@ -298,13 +298,12 @@ After TorchDdp::reduce(std::size_t bucket, OpId backward) {
   const bool by_gloo = job_.cluster.collectives == CollectiveModel::gloo;
   const Seconds launch = by_gloo ? Seconds(0) : options_.ddp.per_collective;
   if (const auto launched = wait(lane, "launch", launch, ready)) ready = {{*launched}};
-  const OpId op =
-      builder_.collective(lane, "bucket " + std::to_string(bucket),
-                          {.kind = CollectiveKind::all_reduce,
-                           .group = experts ? *plan_.expert_replicas_group : 0,
-                           .size = size,
-                           .algorithm = options_.ddp.algorithm},
-                          std::move(ready));
+  const OpId op = builder_.collective(lane, "bucket " + std::to_string(bucket),
+                                      {.kind = CollectiveKind::all_reduce,
+                                       .group = experts ? *plan_.expert_replicas_group : 0,
+                                       .size = size,
+                                       .algorithm = options_.ddp.algorithm},
+                                      std::move(ready));
   if (options_.ddp.compression != Ddp::Compression::none && !bucket_tensors_.empty()) {
     const std::uint32_t owner = builder_.program.tensors[bucket_tensors_[bucket].index()].owner;
     const TensorId copy = builder_.tensor(MemoryKind::communication, size, owner);
