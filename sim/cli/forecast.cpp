@@ -77,8 +77,8 @@ void check_question(const ForecastCommand& command) {
     refuse("--best-bound: best for what?", "add --at TIME or --to-accuracy SHARE");
 }
 
-/// What the curves trained beside what the scenario does. InputError where they differ in what
-/// nobody accepts.
+/// Compares what the curves trained with what the scenario does. InputError where they differ in
+/// what nobody accepts.
 TrainingMatch checked_match(const ForecastCommand& command, const FittedCurves& fitted) {
   const PaceQuestion& pace = command.pace;
   if (pace.scenario.empty()) return {{}, fmt::format("{} on {}", fitted.network, fitted.dataset)};

@@ -9,7 +9,7 @@ struct Topic {
   const char *name, *text;
 };
 
-/// What is known of a training's loss, and on what it stands.
+/// Topics that tell what is known of a training's loss, and on what it stands.
 inline constexpr std::array kLossTopics = {
     Topic{
         "loss",

@@ -70,7 +70,7 @@ std::filesystem::path scenario_of(const std::filesystem::path& file, const Typed
   };
   excluded({"--strategy", "--tokens"});
   if (!is_foreign_config(file)) {
-    // What a file is comes before which options it takes.
+    // A file's kind is told before the options that it takes.
     refuse_foreign_file(read_input(file, kMaxTextBytes), file.string());
     excluded({"--model", "--precision"});
     if (question.on.empty()) return file;

@@ -9,7 +9,7 @@ namespace rehearse::inline collective {
 /// Half-width of the 90 % interval of ln(time) of a collective by Gloo: hosts' TCP differs as much.
 inline constexpr double kGlooError = 0.3;
 
-/// What a ring of Gloo takes. `latency` is waiting, beside which another one may be worked on: its
+/// A ring of Gloo takes this. `latency` is waiting, beside which another one may be worked on: its
 /// steps, what one is slower alone, and copies of GPUs' bytes to the host and back. `transfer` is
 /// the CPU's or the NIC's.
 struct GlooTime {

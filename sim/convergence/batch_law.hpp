@@ -7,7 +7,7 @@
 
 namespace rehearse::inline convergence {
 
-/// What training took to come to a target with one batch.
+/// One batch, and how long training with it took to come to a target.
 struct ReferencePoint {
   double batch = 0;      ///< samples of a step, of all workers
   double amount = 0;     ///< mean of the runs, in any unit that grows with the samples
@@ -43,9 +43,9 @@ class BatchLaw {
   Ends<double> range() const { return range_; }
   bool holds_at(double batch) const { return batch >= range_.low && batch <= range_.high; }
 
-  /// Of the mean of many runs, 90 %.
+  /// The 90 % interval holds the mean of many runs.
   Estimate<double> mean_amount(double batch) const;
-  /// Of one run: with what runs of one batch differ by.
+  /// The 90 % interval holds one run: runs of one batch differ, too.
   Estimate<double> amount(double batch) const;
 
  private:

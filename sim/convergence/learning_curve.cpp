@@ -76,7 +76,7 @@ double effective_updates(double updates, double momentum) {
 template <class Number>
 using Parameters = std::array<Number, kLearningCurveParameters>;
 
-/// Of fresh gradients, so many of which have had their whole effect.
+/// Progress with fresh gradients, of which `updates` have had their whole effect.
 template <class Number>
 Number fresh_progress(const Parameters<Number>& curve, double rate, double batch, double updates) {
   using std::exp;

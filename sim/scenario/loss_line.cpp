@@ -28,8 +28,8 @@ std::string line_of_reference(const Scenario& scenario) {
     return "";
   const double batch = samples_per_step(scenario);
   const BatchLaw law(workload->points, known_workloads().prior);
-  std::string text =
-      fmt::format("Time is for {:g} epochs, not for an accuracy; ", *scenario.train.epochs);
+  std::string text = fmt::format("Time is for {:g} epoch{}, not for an accuracy; ",
+                                 *scenario.train.epochs, *scenario.train.epochs == 1 ? "" : "s");
   if (law.holds_at(batch)) {
     const Estimate<double> amount = law.amount(batch);
     text += fmt::format("MLPerf's {} ({}) needs {:.0f} ({:.0f} to {:.0f}) to {} at this batch.",

@@ -103,7 +103,8 @@ Fields<AnalyticEfficiency> efficiency_fields() {
             "Host time of an eager operator (a compiled kernel takes 8/30); 0 with CUDA graphs.")
           .otherwise("(the host's, else 30 us)"),
       silent("cuda_graph_scope", &E::graphs, form::list(form::choice(kGraphScopes)),
-             "What of each block CUDA graphs hold, as Megatron-LM's --cuda-graph-scope has it.")};
+             "What of each block CUDA graphs hold (--cuda-graph-scope); their memory is not "
+             "counted.")};
 }
 
 /// Rejects what would not fit into memory. A key that is missing has a default far below the limit.
