@@ -1,6 +1,7 @@
 #include "serve/form.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -19,7 +20,7 @@ using Json = nlohmann::json;
 
 constexpr std::int64_t kMostNodes = 2048, kMostBatch = 65536, kMostSequence = 1 << 20,
                        kMostParallel = 1024;
-constexpr double kMostTokens = 1e15;
+constexpr double kMostTokens = 1e15, kMostHours = 1e5, kMostUsd = 1e12;
 constexpr std::size_t kMostBytes = 4096;
 
 Json offered(std::initializer_list<std::pair<const char*, const char*>> all) {
@@ -49,7 +50,7 @@ Json listed(const std::string& kind) {
 /// Reads fields one by one, and knows at the end which nobody asked for.
 class Fields {
  public:
-  explicit Fields(const std::string& text) : json_(tried_json(text)) {
+  explicit Fields(Json json) : json_(std::move(json)) {
     if (!json_.is_object()) fail("form", "no JSON object");
   }
 
@@ -77,6 +78,13 @@ class Fields {
     if (!value.is_boolean()) fail(field, "expected true or false");
     return value.get<bool>();
   }
+  std::string text(const char* field) {
+    const Json value = take(field);
+    if (!value.is_string()) fail(field, "expected a text");
+    return value.get<std::string>();
+  }
+  bool has(const char* field) const { return json_.contains(field); }
+  Json any(const char* field) { return take(field); }
   void finish() const {
     if (taken_ != json_.size()) fail("form", "it has a field that no form has");
   }
@@ -115,12 +123,26 @@ Json choices() {
                                   {"deepspeed", "DeepSpeed"}})},
           {"tunings", offered({{"all", "all weights"},
                                {"lora", "LoRA: adapters beside frozen bf16 weights"},
-                               {"qlora", "QLoRA: adapters beside 4-bit weights"}})}};
+                               {"qlora", "QLoRA: adapters beside 4-bit weights"}})},
+          {"axes", offered({{"nodes", "nodes"},
+                            {"batch", "samples per GPU"},
+                            {"sequence", "tokens per sample"},
+                            {"strategy", "data parallelism"},
+                            {"precision", "precision"}})},
+          {"objectives", offered({{"throughput", "the highest throughput"},
+                                  {"time", "the least time to train"},
+                                  {"cost", "the lowest cost"}})}};
 }
 
-Form form_from(const std::string& json) {
-  if (json.size() > kMostBytes) fail("form", "too long");
-  static const Json lists = choices();
+namespace {
+
+const Json& lists() {
+  static const Json all = choices();
+  return all;
+}
+
+Form form_of(const Json& json) {
+  const Json& lists = serve::lists();
   Fields fields(json);
   Form form{.model = fields.name("model", lists.at("models")),
             .cluster = fields.name("cluster", lists.at("clusters")),
@@ -141,6 +163,29 @@ Form form_from(const std::string& json) {
   return form;
 }
 
+Json object_of(const std::string& json) {
+  if (json.size() > kMostBytes) fail("form", "too long");
+  return tried_json(json);
+}
+
+}  // namespace
+
+Form form_from(const std::string& json) { return form_of(object_of(json)); }
+
+Search search_from(const std::string& json) {
+  Fields fields(object_of(json));
+  Search search{.form = form_of(fields.any("form"))};
+  if (fields.has("axis")) {
+    search.axis = fields.name("axis", lists().at("axes"));
+  } else {
+    search.objective = fields.name("objective", lists().at("objectives"));
+    search.deadline = fields.number("deadline_h", kMostHours);
+    search.budget = fields.number("budget_usd", kMostUsd);
+  }
+  fields.finish();
+  return search;
+}
+
 namespace {
 
 /// A pipeline beside sharded parameters has no usual framework: torchtitan trains with FSDP2, and
@@ -149,6 +194,20 @@ std::string framework_of(const Form& form) {
   if (form.framework != "usual") return form.framework;
   if (form.pipeline < 2) return "";
   return form.strategy == "fsdp2" ? "torchtitan" : form.strategy == "fsdp" ? "torch" : "";
+}
+
+/// `{fsdp: {}, tensor_parallel: 2, ...}`
+std::string strategy_of(const Form& form) {
+  const bool zero = form.strategy.starts_with("zero");
+  std::string text =
+      fmt::format("{{{}: {}", zero ? "zero" : form.strategy,
+                  zero ? fmt::format("{{stage: {}}}", form.strategy.substr(4)) : "{}");
+  if (form.tensor > 1)
+    text += fmt::format(", tensor_parallel: {}, sequence_parallel: true", form.tensor);
+  if (form.pipeline > 1) text += fmt::format(", pipeline_parallel: {}", form.pipeline);
+  if (form.tensor > 1 || form.pipeline > 1)
+    text += fmt::format(", micro_batches: {}", form.micro_batches);
+  return text + "}";
 }
 
 }  // namespace
@@ -168,17 +227,101 @@ std::string scenario_of(const Form& form) {
   text += fmt::format("cluster: {{use: {}, nodes: {}}}\n", yaml_quoted(form.cluster), form.nodes);
   if (const std::string framework = framework_of(form); !framework.empty())
     text += fmt::format("framework: {}\n", framework);
-  const bool zero = form.strategy.starts_with("zero");
-  text += fmt::format("strategy:\n  {}: {}\n", zero ? "zero" : form.strategy,
-                      zero ? fmt::format("{{stage: {}}}", form.strategy.substr(4)) : "{}");
-  if (form.tensor > 1)
-    text += fmt::format("  tensor_parallel: {}\n  sequence_parallel: true\n", form.tensor);
-  if (form.pipeline > 1) text += fmt::format("  pipeline_parallel: {}\n", form.pipeline);
-  if (form.tensor > 1 || form.pipeline > 1)
-    text += fmt::format("  micro_batches: {}\n", form.micro_batches);
+  text += fmt::format("strategy: {}\n", strategy_of(form));
   text += "optimizer: {adamw: {}}\n";
   if (form.tokens > 0) text += fmt::format("train: {{tokens: {:.0f}}}\n", form.tokens);
-  return text + "run: {steps: 2, warmup_steps: 1}\n";
+  return text;
+}
+
+namespace {
+
+/// Five values from the form's own on, each twice the one before.
+std::vector<std::string> doubled(std::int64_t from, std::int64_t most) {
+  std::vector<std::string> values;
+  for (std::int64_t value = from; values.size() < 5 && value <= most; value *= 2)
+    values.push_back(std::to_string(value));
+  return values;
+}
+
+/// The axis of a sweep as a study's `vary`.
+std::string axis_text(const Search& search) {
+  const Form& form = search.form;
+  const auto named = [](const char* key, const std::vector<std::string>& values) {
+    return fmt::format("  {}: [{}]\n", key, fmt::join(values, ", "));
+  };
+  if (search.axis == "nodes") return named("cluster.nodes", doubled(form.nodes, kMostNodes));
+  if (search.axis == "batch") return named("model.batch_per_gpu", doubled(form.batch, kMostBatch));
+  if (search.axis == "sequence") {
+    if (form.sequence == 0)
+      fail("sequence", "say how many tokens a sample has, so that they can vary");
+    return named("model.sequence", doubled(form.sequence, kMostSequence));
+  }
+  std::vector<std::string> values, labels;
+  for (const Json& one : lists().at(search.axis == "strategy" ? "strategies" : "precisions")) {
+    labels.push_back(one.at("name"));
+    Form other = form;
+    other.strategy = one.at("name");
+    values.push_back(search.axis == "strategy" ? strategy_of(other) : labels.back());
+  }
+  if (search.axis == "precision") return named("model.precision", values);
+  return fmt::format("  strategy: {{values: [{}], labels: [{}]}}\n", fmt::join(values, ", "),
+                     fmt::join(labels, ", "));
+}
+
+std::string indented(const std::string& text) {
+  std::string result;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) result += "  " + line + "\n";
+  return result;
+}
+
+}  // namespace
+
+OwnFile file_from(const std::string& json) {
+  Fields fields(tried_json(json));
+  OwnFile file{.name = fields.text("name"), .text = fields.text("text"), .on = {}};
+  const auto plain = [](unsigned char c) {
+    return std::isalnum(c) || c == '.' || c == '-' || c == '_';
+  };
+  const bool is_name = !file.name.empty() && file.name.size() <= 100 && file.name[0] != '.' &&
+                       file.name[0] != '-' && std::ranges::all_of(file.name, plain);
+  if (!is_name) fail("name", "a file's name has letters, digits, dots, - and _ here");
+  const std::string cluster = fields.name("cluster", lists().at("clusters"));
+  file.on = fmt::format("{}x{}", fields.whole("nodes", 1, kMostNodes), cluster);
+  fields.finish();
+  return file;
+}
+
+JobTask task_of(const Search& search) {
+  const Form& form = search.form;
+  JobTask task;
+  if (!search.axis.empty()) {
+    task.words = {"sweep", "-"};
+    task.input = "scenario:\n" + indented(scenario_of(form)) + "vary:\n" + axis_text(search);
+  } else {
+    task.words = {"plan",
+                  "--model",
+                  form.model,
+                  "--on",
+                  fmt::format("{}x{}", form.nodes, form.cluster),
+                  "--precision",
+                  form.precision,
+                  "--objective",
+                  search.objective};
+    const auto add = [&](const char* option, double value, const char* unit) {
+      if (value > 0)
+        task.words.insert(task.words.end(), {option, fmt::format("{}{}", value, unit)});
+    };
+    add("--sequence", static_cast<double>(form.sequence), "");
+    add("--tokens", form.tokens, "");
+    add("--deadline", search.deadline, "h");
+    add("--budget", search.budget, "");
+    if (form.framework != "usual")
+      task.words.insert(task.words.end(), {"--framework", form.framework});
+  }
+  task.words.insert(task.words.end(),
+                    {"--output", kFolderWord, "--html", kPageWord, "--color", "never"});
+  return task;
 }
 
 }  // namespace rehearse::inline serve

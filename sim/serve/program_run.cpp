@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -89,7 +90,10 @@ void give(Descriptor& to, const std::string& text, std::size_t& given) {
   if (given == text.size() || (put < 0 && errno != EINTR && errno != EAGAIN)) to.close();
 }
 
-/// Until all is read, or the time is over. False: it is over.
+/// How often a run looks whether it is to stop.
+constexpr std::chrono::milliseconds kGlance{100};
+
+/// Until all is read, the time is over, or it is stopped. False: not all was read.
 bool exchange(Descriptor& in, const std::string& input, Descriptor& out, Descriptor& errors,
               ProgramRun& run, const ProgramLimits& limits) {
   const Clock::time_point end = Clock::now() + limits.time;
@@ -98,13 +102,17 @@ bool exchange(Descriptor& in, const std::string& input, Descriptor& out, Descrip
   if (input.empty()) in.close();
   while (out.is_open() || errors.is_open()) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
-    if (left.count() <= 0) return false;
+    if (left.count() <= 0 || (limits.stop != nullptr && *limits.stop)) return false;
     std::array<pollfd, 3> waits{pollfd{in.number(), POLLOUT, 0}, pollfd{out.number(), POLLIN, 0},
                                 pollfd{errors.number(), POLLIN, 0}};
-    if (poll(waits.data(), waits.size(), static_cast<int>(left.count())) <= 0) continue;
+    if (poll(waits.data(), waits.size(), static_cast<int>(std::min(left, kGlance).count())) <= 0)
+      continue;
     if (in.is_open() && waits[0].revents != 0) give(in, input, given);
     if (out.is_open() && waits[1].revents != 0) take(out, run.output, limits.output);
-    if (errors.is_open() && waits[2].revents != 0) take(errors, run.errors, limits.output);
+    if (errors.is_open() && waits[2].revents != 0) {
+      take(errors, run.errors, limits.output);
+      if (limits.on_errors) limits.on_errors(run.errors);
+    }
   }
   return true;
 }

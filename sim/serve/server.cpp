@@ -13,8 +13,10 @@
 
 #include "base/error.hpp"
 #include "config/json_text.hpp"
+#include "config/whole_file.hpp"
 #include "html/page_template.hpp"
 #include "serve/form.hpp"
+#include "serve/job.hpp"
 #include "serve/program_run.hpp"
 
 namespace rehearse::inline serve {
@@ -22,8 +24,11 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t kMostBody = 8192, kThreads = 16, kPagesKept = 8;
+constexpr std::size_t kMostBody = 1 << 20, kPagesKept = 8;
+/// A slow client holds one of them while it sends: far more than a browser opens.
+constexpr std::size_t kThreads = 256;
 constexpr time_t kMostSeconds = 5;  ///< in which a client must send its request
+constexpr std::chrono::minutes kMostOfSearch{30};
 
 std::string new_token() {
   std::array<unsigned char, 16> bytes{};
@@ -53,27 +58,27 @@ bool is_this_machine(const std::string& host) {
 constexpr const char* kNoPage =
     "No page is here: open the whole address that rehearse serve printed.\n";
 
-/// Pages of runs that were asked for, the last ones.
-class Pages {
+/// Pages of runs that were asked for, or scenarios of files, the last ones.
+class Texts {
  public:
-  std::size_t keep(std::string page) {
+  std::size_t keep(std::string text) {
     const std::lock_guard lock(mutex_);
-    pages_.push_back(std::move(page));
-    if (pages_.size() > kPagesKept) {
-      pages_.pop_front();
+    texts_.push_back(std::move(text));
+    if (texts_.size() > kPagesKept) {
+      texts_.pop_front();
       ++first_;
     }
-    return first_ + pages_.size() - 1;
+    return first_ + texts_.size() - 1;
   }
   /// Empty where it is gone, or never was.
-  std::string page(std::size_t number) {
+  std::string text(std::size_t number) {
     const std::lock_guard lock(mutex_);
-    return number < first_ || number >= first_ + pages_.size() ? "" : pages_[number - first_];
+    return number < first_ || number >= first_ + texts_.size() ? "" : texts_[number - first_];
   }
 
  private:
   std::mutex mutex_;
-  std::deque<std::string> pages_;
+  std::deque<std::string> texts_;
   std::size_t first_ = 0;
 };
 
@@ -152,25 +157,78 @@ class PageServer {
                                          httplib::Response& response) {
       respond(request, response, [this](const std::string& scenario) { return answer(scenario); });
     });
+    server_.Post(root + "import",
+                 [this](const httplib::Request& request, httplib::Response& response) {
+                   respond_with(response, [&] { return imported(file_from(request.body)); });
+                 });
+    add_searches(root);
     server_.Post(root + "page", [this](const httplib::Request& request,
                                        httplib::Response& response) {
       respond(request, response, [this](const std::string& scenario) { return page(scenario); });
     });
     server_.Get(root + R"(page/(\d{1,9}))",
                 [this](const httplib::Request& request, httplib::Response& response) {
-                  const std::string page = pages_.page(std::stoul(request.matches[1]));
-                  response.status = page.empty() ? 404 : 200;
-                  if (!page.empty()) response.set_content(page, "text/html; charset=utf-8");
+                  show_page(pages_.text(std::stoul(request.matches[1])), response);
                 });
+  }
+
+  static void show_page(const std::string& page, httplib::Response& response) {
+    response.status = page.empty() ? 404 : 200;
+    if (!page.empty()) response.set_content(page, "text/html; charset=utf-8");
+  }
+
+  /// Plans and sweeps: begun, looked at, cancelled, and their pages.
+  void add_searches(const std::string& root) {
+    server_.Post(root + "search",
+                 [this](const httplib::Request& request, httplib::Response& response) {
+                   respond_with(response, [&] {
+                     return Json{{"job", jobs_.start(task_of(search_from(request.body)))}};
+                   });
+                 });
+    server_.Get(root + R"(job/(\d{1,9}))",
+                [this](const httplib::Request& request, httplib::Response& response) {
+                  const Json state = jobs_.state(std::stoul(request.matches[1]));
+                  response.status = state.is_null() ? 404 : 200;
+                  response.set_content(json_text_of_any(state), "application/json");
+                });
+    server_.Post(root + R"(job/(\d{1,9})/cancel)",
+                 [this](const httplib::Request& request, httplib::Response& response) {
+                   jobs_.cancel(std::stoul(request.matches[1]));
+                   response.set_content("{}", "application/json");
+                 });
+    server_.Get(root + R"(job/(\d{1,9})/page)",
+                [this](const httplib::Request& request, httplib::Response& response) {
+                  show_page(jobs_.page(std::stoul(request.matches[1])), response);
+                });
+  }
+
+  /// The scenario that a request asks about: a form's, or an imported file's.
+  std::string scenario_asked(const std::string& body) {
+    const Json json = tried_json(body);
+    if (!json.is_object() || json.size() != 1 || !json.contains("imported"))
+      return scenario_of(form_from(body));
+    const Json& number = json.at("imported");
+    std::string text =
+        number.is_number_unsigned() ? scenarios_.text(number.get<std::size_t>()) : "";
+    if (text.empty()) throw InputError("imported: this file is not here any more");
+    return text;
   }
 
   template <class Make>
   void respond(const httplib::Request& request, httplib::Response& response, const Make& make) {
+    respond_with(response, [&] {
+      const std::string scenario = scenario_asked(request.body);
+      Json json = make(scenario);
+      json["scenario"] = scenario;
+      return json;
+    });
+  }
+
+  template <class Make>
+  static void respond_with(httplib::Response& response, const Make& make) {
     Json json;
     try {
-      const std::string scenario = scenario_of(form_from(request.body));
-      json = make(scenario);
-      json["scenario"] = scenario;
+      json = make();
     } catch (const InputError& wrong) {
       response.status = 400;
       json = {{"error", wrong.what()}};
@@ -195,6 +253,23 @@ class PageServer {
     return {{"report", report}};
   }
 
+  /// What `import config` makes of a file, and the answer to that.
+  Json imported(const OwnFile& file) {
+    const OwnFolder folder;
+    const std::string name = folder.name() + "/" + file.name;
+    write_whole_file(name, file.text);
+    ProgramRun run = simulated({"import", "config", name, "--on", file.on}, "");
+    for (std::string* text : {&run.output, &run.errors})
+      for (std::size_t at; (at = text->find(folder.name() + "/")) != std::string::npos;)
+        text->erase(at, folder.name().size() + 1);
+    if (run.timed_out || run.status != 0) return failure(run);
+    Json json = answer(run.output);
+    json["scenario"] = run.output;
+    json["lists"] = run.errors;
+    json["imported"] = scenarios_.keep(run.output);
+    return json;
+  }
+
   Json page(const std::string& scenario) {
     ProgramRun run = simulated(
         {"run", "-", "--quiet", "--html", "/dev/stdout", "--output", "/dev/null"}, scenario);
@@ -206,7 +281,8 @@ class PageServer {
   std::string token_;
   httplib::Server server_;
   std::mutex simulating_;
-  Pages pages_;
+  Texts pages_, scenarios_;
+  Jobs jobs_{kMostOfSearch};
 };
 
 }  // namespace

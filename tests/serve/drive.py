@@ -43,6 +43,9 @@ def drive(url, pictures=None):
         second = answers()[0]
         choose("batch", 2)
         yield "a pinned answer stays beside the new one", comes(lambda: len(answers()) == 2 and answers()[0] == second != answers()[1]), answers()
+        browser.execute_script("""[...document.querySelectorAll("button")].find((one) => one.textContent === "Sweep").click()""")
+        page = lambda: browser.execute_script("return document.querySelector('[aria-label=\"The sweep\"]')?.textContent ?? ''")
+        yield "a sweep is answered on the page", comes(lambda: "Fastest that fits" in page()), page()
         if pictures:
             pictures(browser)
         log = browser.get_log("browser")

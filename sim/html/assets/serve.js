@@ -6,6 +6,7 @@ const form = { ...defaults, ...asked() };
 let pinned = null, current = null, timer, isAsking = false, wantsMore = false;
 const status = element("p", { role: "status", class: "faint" });
 const answers = element("div", { class: "answers" });
+const searches = element("div");
 
 /** The question that the address holds: what differs from the defaults, behind its #. */
 function asked() {
@@ -119,7 +120,7 @@ function figuresTable(title, report, other) {
 }
 
 function answerCard(told, title, other) {
-  const { report, scenario, question, error, took } = told;
+  const { report, scenario, question, error, took, lists } = told;
   const name = `${question.model}, ${question.nodes} x ${question.cluster}`;
   const card = element("section", { class: "card", "aria-label": title }, element("h2", {}, title), element("p", { class: "faint" }, name));
   if (error) {
@@ -133,8 +134,9 @@ function answerCard(told, title, other) {
       copyButton(scenario, "Copy scenario"), copyButton(commandOf(scenario), "Copy command"),
       button("JSON", () => save("report.json", `${JSON.stringify(report, null, 2)}\n`, "application/json")),
       button("CSV", () => save("report.csv", asCsv(report), "text/csv")),
-      button("Full page", () => openPage(question))),
-    element("details", {}, element("summary", {}, "The scenario"), element("pre", {}, scenario)));
+      button("Full page", () => openPage(question.imported === undefined ? question : { imported: question.imported }))),
+    element("details", {}, element("summary", {}, "The scenario"), element("pre", {}, scenario)),
+    lists ? element("details", {}, element("summary", {}, "What became of the file's keys"), element("pre", {}, lists)) : "");
   return card;
 }
 
@@ -172,11 +174,72 @@ async function ask() {
   if (wantsMore) ask();
 }
 
+/** Asks for the best of many, or for many side by side, and shows how far the program is. */
+async function search(question, title) {
+  const { job, error } = await post("search", question);
+  const told = element("p", { role: "status" }, error ?? "begun"), bar = element("progress", { max: 1, "aria-label": title });
+  const stop = button("Cancel", () => post(`job/${job}/cancel`, {}));
+  const card = element("section", { class: "card", "aria-label": title }, element("h2", {}, title),
+    element("p", { class: "faint" }, `${question.form.model}, ${question.form.nodes} x ${question.form.cluster}`), ...(error ? [] : [bar, told, stop]));
+  if (error) card.append(element("p", { class: "bad" }, error));
+  searches.replaceChildren(card);
+  if (error) return;
+  for (;;) {
+    const { state, progress, text } = await (await fetch(`job/${job}`)).json();
+    if (state === "running") {
+      const [, done, all, rest] = progress.match(/(\d+) of (\d+)(.*)/) ?? [];
+      if (all) bar.value = done / all;
+      told.textContent = all ? `${done} of ${all}${rest}` : progress || "begun";
+      await new Promise((resolve) => { setTimeout(resolve, 300); });
+      continue;
+    }
+    stop.remove();
+    bar.remove();
+    told.remove();
+    card.append(...(state === "done"
+      ? [paragraph(text.split("\n\n")[0].replaceAll("\n", " "), "answer"), element("a", { href: `job/${job}/page`, target: "_blank", rel: "noopener" }, "The whole page"),
+        element("details", {}, element("summary", {}, "All that it says"), element("pre", {}, text))]
+      : [element("pre", { class: state === "cancelled" ? "" : "bad" }, text)]));
+    return;
+  }
+}
+
+/** A configuration of a framework: what `import config` makes of it, and its answer. */
+async function importFile(file) {
+  if (!file) return;
+  status.textContent = `reading ${file.name} …`;
+  const question = { model: file.name, nodes: form.nodes, cluster: form.cluster }, started = performance.now();
+  const name = file.name.replaceAll(/[^A-Za-z0-9._-]/g, "_").replace(/^[.-]+/, "");
+  const told = await post("import", { name, text: await file.text(), cluster: form.cluster, nodes: form.nodes });
+  status.textContent = "";
+  current = { ...told, question: { ...question, imported: told.imported }, took: (performance.now() - started) / 1000 };
+  draw();
+}
+
+function drawSearches(lists) {
+  const asked = { objective: "throughput", deadline_h: 0, budget_usd: 0, axis: "nodes" };
+  const select = (name, label, options) => element("label", {}, label,
+    element("select", { name, change: (event) => { asked[name] = event.target.value; } }, options.map((one) => element("option", { value: one.name }, one.about))));
+  const number = (name, label) => element("label", {}, label,
+    element("input", { type: "number", name, min: 0, value: 0, step: "any", input: (event) => { asked[name] = Number(event.target.value); } }));
+  const { axis: _, ...best } = asked;
+  const file = element("input", { type: "file", name: "file", change: (event) => { importFile(event.target.files[0]); event.target.value = ""; } });
+  main.append(element("section", { class: "card searches", "aria-label": "More questions" }, element("h2", {}, "More questions"),
+    element("div", { class: "controls" }, select("objective", "Which layout has", lists.objectives), number("deadline_h", "deadline in hours (0: none)"), number("budget_usd", "budget in USD (0: none)"),
+      button("Plan", () => search({ form: { ...form }, ...Object.fromEntries(Object.keys(best).map((name) => [name, asked[name]])) }, "The plan"))),
+    element("div", { class: "controls" }, select("axis", "Side by side: other", lists.axes), button("Sweep", () => search({ form: { ...form }, axis: asked.axis }, "The sweep"))),
+    element("div", { class: "controls" }, element("label", {}, "Your own file, of any framework that import reads (drop it here)", file))), searches);
+  document.addEventListener("dragover", (event) => event.preventDefault());
+  document.addEventListener("drop", (event) => { event.preventDefault(); importFile(event.dataTransfer.files[0]); });
+}
+
 async function start() {
   main.append(status, answers);
   document.getElementById("form").addEventListener("submit", (event) => event.preventDefault());
   darkGround.addEventListener("change", redrawFigures);
-  drawForm(await (await fetch("choices")).json());
+  const lists = await (await fetch("choices")).json();
+  drawForm(lists);
+  drawSearches(lists);
   ask();
 }
 
