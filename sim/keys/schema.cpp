@@ -161,7 +161,7 @@ class SchemaWriter {
 
   Json file(std::string_view kind) {
     Json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
-                   {"title", fmt::format("A {} file of Rehearse", kind)}};
+                   {"title", fmt::format("Rehearse: {} file", kind)}};
     kind_ = kind == "scenario" || kind == "cluster" ? "" : kind;
     const Place& root = kinds_.at(kind_);
     schema.update(object(kind == "cluster" ? at("cluster") : root));

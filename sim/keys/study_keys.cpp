@@ -13,7 +13,7 @@ std::vector<KeySection> study_keys() {
   return {
       {"study/", "A study (`rehearse sweep`)", "Rehearse", kStudy,
        {{"description", "text", "\"\"", "Shown above the table."},
-        {"scenario", "text (file)", "required", "The scenario, from where the study stands."},
+        {"scenario", "text (file) or map", "required", "The scenario: its file, from where the study stands, or itself."},
         {"vary", "map", "required", "Axes by a key of the scenario, the last one fastest."},
         {"vary.KEY", "list or map", "-", "Values of this key, or one of the forms below."},
         {"vary.KEY.values", "list", "-", "Values of the key that the axis is named after."},

@@ -43,6 +43,8 @@ struct Plan {
   bool framework_assumed = false;         ///< there is one, and nobody said it
   /// Words behind `rehearse run` that ask what its scenario asks: a file, or a typed question.
   std::vector<std::string> question;
+  std::string
+      input{};  ///< what `question` reads from its standard input: a scenario in the plan itself
   std::vector<std::string> overrides;  ///< `--set` of the scenario, a typed plan's own first
   /// Layouts that no point has: how many break a rule first, by the rule.
   std::map<std::string, std::size_t> illegal;

@@ -76,6 +76,10 @@ Plan read_whole(const std::shared_ptr<const Document>& file, StudyFrame frame) {
   plan.overrides = frame.overrides;
   plan.study = read_study(root, std::move(frame));
   if (plan.study.base) plan.question = {plan.study.base->name()};
+  if (const auto scenario = root.optional("scenario"); scenario && scenario->is_map()) {
+    plan.question = {"-"};
+    plan.input = flow_text(*scenario);
+  }
   root.finish();
   plan.layouts = parallelism.has_value();
   if (plan.layouts && plan.study.base && !plan.study.points.empty())

@@ -31,6 +31,7 @@ std::string line_of(std::string line, const PreparedPlan& prepared, std::size_t 
   for (const std::string& word : prepared.plan.question) line += " " + shell_quoted(word);
   for (const auto& [key, value] : overrides_of(prepared, candidate))
     line += " --set " + shell_quoted(key + "=" + value);
+  if (!prepared.plan.input.empty()) line += " <<< " + shell_quoted(prepared.plan.input);
   return line;
 }
 

@@ -100,6 +100,10 @@ Study read_study(Map& root, StudyFrame frame) {
     });
   }
   read_part([&] {
+    if (scenario.is_map()) {
+      study.base = Document::of(scenario.as_map())->with_overrides(frame.overrides);
+      return;
+    }
     const std::filesystem::path base = scenario.folder() / scenario.as_string();
     std::error_code ignored;  // a name that is too long is no file
     if (!is_input_file(base) && !FilesKept::holds(base) &&

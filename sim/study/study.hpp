@@ -44,7 +44,7 @@ constexpr std::size_t kMostPoints = 1'000'000;
 /// Reads a study and the scenario file that it names, relative to its own folder:
 ///
 ///     description: DDP or FSDP?                # optional, as are only, exclude and seeds
-///     scenario: ../base.yaml
+///     scenario: ../base.yaml                   # or a map: the scenario itself
 ///     vary:                                    # axes, in order; keys are dotted paths
 ///       cluster.nodes: [1, 2, 4]
 ///       strategy: {values: [{ddp: {}}, {fsdp: {}}], labels: [DDP, FSDP]}

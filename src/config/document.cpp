@@ -58,6 +58,13 @@ std::shared_ptr<const Document> Document::parse(const std::string& text, const s
   return document;
 }
 
+std::shared_ptr<const Document> Document::of(const Map& map) {
+  const std::shared_ptr<Document> document(new Document);
+  document->name_ = map.where().file();
+  document->root_ = std::make_unique<DocumentNode>(*map.where().node_);
+  return document;
+}
+
 std::shared_ptr<const Document> Document::with_overrides(
     const std::vector<std::string>& assignments) const {
   const std::shared_ptr<Document> document(new Document);

@@ -142,6 +142,9 @@ class Document : public std::enable_shared_from_this<Document> {
   static std::shared_ptr<const Document> load_foreign(const std::filesystem::path& file);
   /// The same for a text; `name` stands for the file in messages.
   static std::shared_ptr<const Document> parse(const std::string& text, const std::string& name);
+  /// A map of a file as a document of its own, such as a scenario inside a plan: what is wrong in
+  /// it is shown where it stands in that file.
+  static std::shared_ptr<const Document> of(const Map& map);
   /// A copy in which `path=value` assignments (as of `--set cluster.nodes=8`) replace or add
   /// values; the text after `=` is YAML. A step of the path may be a list index. Errors in a value
   /// point into the assignment. InputError if a step runs through a scalar.

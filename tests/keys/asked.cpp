@@ -66,6 +66,8 @@ class Corpus {
            "convergence.delay_compensation=0.1", "convergence.rates=[{after: 0.5, times: 0.1}]"});
     });
     attempt([&] { read_study(write("study.yaml", replaced(kStudy, "SCENARIO", toy)), {}); });
+    attempt(
+        [&] { read_study(write("study.yaml", replaced(kStudy, "SCENARIO", "{run: {}}")), {}); });
     std::string plan = replaced(kPlan, "SCENARIO", toy);
     attempt([&] { read_plan(write("plan.yaml", plan), {}); });
     plan = replaced(plan, "memory: fits", "memory: 9GiB");

@@ -46,6 +46,15 @@ BOOST_FIXTURE_TEST_CASE(a_point_s_values_stand_in_its_scenario, Folder) {
              R"({"cluster":{"nodes":"2"},"model":{"batch":"8"},"strategy":{"fsdp":{}}})");
 }
 
+BOOST_FIXTURE_TEST_CASE(a_scenario_may_stand_in_the_study, Folder) {
+  const Study one = read_study(scratch.write("inline.yaml",
+                                             "scenario: {cluster: {nodes: 4}, model: {batch: 8}}\n"
+                                             "vary: {cluster.nodes: [1, 2]}\n"),
+                               {"model.batch=16"});
+  BOOST_TEST(canonical_text(scenario_at(one, one.points[1])->root()) ==
+             R"({"cluster":{"nodes":"2"},"model":{"batch":"16"}})");
+}
+
 BOOST_FIXTURE_TEST_CASE(a_zip_changes_its_keys_together, Folder) {
   const Study one = study("vary: {size: {zip: {cluster.nodes: [1, 2], model.batch: [8, 4]}}}");
   BOOST_TEST(points(one) == "1, 8; 2, 4");
