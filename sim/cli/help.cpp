@@ -47,29 +47,70 @@ std::string small(std::string text) {
   return text;
 }
 
-/// Finds "word: meaning" in scenarios/glossary.md, whatever letters are large; empty where no line
-/// has that word.
-std::string glossary_line(const std::string& topic) {
+/// A line of scenarios/glossary.md.
+struct Word {
+  std::vector<std::string> names;  ///< that mean the same
+  std::string meaning;
+};
+
+std::vector<Word> glossary() {
+  std::vector<Word> words;
   std::istringstream lines(read_whole_file(data_folder() / "scenarios/glossary.md"));
   for (std::string line; std::getline(lines, line);) {
     const std::size_t middle = line.find(" | ", 2);
     if (!line.starts_with("| ") || middle == std::string::npos || !line.ends_with(" |")) continue;
-    std::istringstream words(line.substr(2, middle - 2));
-    for (std::string word; std::getline(words, word, ',');) {
-      word.erase(0, word.find_first_not_of(' '));
-      const bool same = small(word) == small(topic) || small(word).starts_with(small(topic) + " (");
-      if (same)
-        return fmt::format("{}: {}\n", word, line.substr(middle + 3, line.size() - middle - 5));
-    }
+    Word& word = words.emplace_back();
+    word.meaning = line.substr(middle + 3, line.size() - middle - 5);
+    std::istringstream names(line.substr(2, middle - 2));
+    for (std::string name; std::getline(names, name, ',');)
+      word.names.push_back(name.substr(name.find_first_not_of(' ')));
   }
+  return words;
+}
+
+/// "word: meaning" of the glossary, whatever letters are large; empty where it lacks that word.
+std::string glossary_line(const std::string& topic) {
+  for (const Word& word : glossary())
+    for (const std::string& name : word.names)
+      if (small(name) == small(topic) || small(name).starts_with(small(topic) + " ("))
+        return fmt::format("{}: {}\n", name, word.meaning);
   return "";
+}
+
+/// The word without its ending, so that "clipping" finds clip_grad and "straggling" a straggler.
+std::string stem(const std::string& word) {
+  constexpr std::size_t kEnding = 4, kLeast = 4;
+  return word.substr(0, std::max(kLeast, word.size() - std::min(word.size(), kEnding)));
+}
+
+/// Lines of the glossary and keys that speak of all words of `topic`; empty where none does.
+std::string mentions_of(const std::string& topic) {
+  constexpr std::size_t kMost = 12;
+  std::vector<std::string> words;
+  std::istringstream text(small(topic));
+  for (std::string word; text >> word;) words.push_back(stem(word));
+  std::vector<std::string> found;
+  for (const Word& word : glossary()) {
+    std::string line = fmt::format("{}: {}", fmt::join(word.names, ", "), word.meaning);
+    const std::string letters = small(line);
+    if (std::ranges::all_of(
+            words, [&](const std::string& one) { return letters.find(one) != std::string::npos; }))
+      found.push_back(std::move(line));
+  }
+  std::ranges::move(keys_about(words), std::back_inserter(found));
+  if (found.empty() || words.empty() || topic.size() < 3) return "";
+  const std::size_t more = found.size() - std::min(found.size(), kMost);
+  found.resize(std::min(found.size(), kMost));
+  return fmt::format("no page of its own; these speak of {}:\n  {}\n", topic,
+                     fmt::join(found, "\n  ")) +
+         (more == 0 ? "" : fmt::format("and {} more: `rehearse list keys` prints all\n", more));
 }
 
 std::string key_lines(const std::string& topic) {
   try {
     return keys_text(topic);
   } catch (const InputError&) {
-    return "";
+    return keys_named(topic);
   }
 }
 
@@ -95,6 +136,8 @@ std::string help_on(const CLI::App& app, const std::string& topic) {
   if (!text.empty()) return text;
   const std::vector<std::string> known = topics_of(app);
   const std::string near = nearest(topic, known);
+  if (near.empty()) text = mentions_of(topic);
+  if (!text.empty()) return text;
   throw InputError(fmt::format(
       "rehearse: error: no help on \"{}\"\nremedy: {}", topic,
       near.empty()

@@ -117,6 +117,35 @@ std::string keys_text(std::string_view prefix) {
       near.empty() ? "`rehearse list keys` prints all" : fmt::format("did you mean \"{}\"?", near)));
 }
 
+std::string keys_named(std::string_view name) {
+  for (const KeySection& section : key_sections()) {
+    for (const Key& key : section.keys) {
+      const std::string path = fmt::format("{}{}", section.prefix, key.name);
+      for (std::size_t at = path.find(name); at != std::string::npos; at = path.find(name, at + 1)) {
+        const std::size_t end = at + name.size();
+        const bool whole = (at == 0 || path[at - 1] == '.' || path[at - 1] == '/') &&
+                           (end == path.size() || path[end] == '.');
+        if (whole) return keys_text(path.substr(0, end));
+      }
+    }
+  }
+  return "";
+}
+
+std::vector<std::string> keys_about(const std::vector<std::string>& words) {
+  std::vector<std::string> found;
+  for (const KeySection& section : key_sections()) {
+    for (const Key& key : section.keys) {
+      std::string line = fmt::format("{}{}: {}", section.prefix, key.name, key.meaning);
+      std::string small = line;
+      std::ranges::transform(small, small.begin(), [](unsigned char c) { return std::tolower(c); });
+      if (std::ranges::all_of(words, [&](const std::string& word) { return small.find(word) != std::string::npos; }))
+        found.push_back(std::move(line));
+    }
+  }
+  return found;
+}
+
 std::vector<std::string> scenario_places(const std::string& key,
                                          const std::vector<std::string>& top) {
   const auto has = [&](const char* name) { return std::ranges::find(top, name) != top.end(); };

@@ -33,6 +33,12 @@ std::vector<KeySection> measurement_keys();
 /// The keys that begin with `prefix`, as `rehearse list keys` prints them. InputError if there are
 /// none.
 std::string keys_text(std::string_view prefix);
+/// The first key of which `name` is a whole part (`fsdp`: strategy.fsdp) with those below it, as
+/// keys_text(); empty where no key has it.
+std::string keys_named(std::string_view name);
+/// "path: meaning" of each key whose path or meaning has all of `words` (small letters), in the order
+/// of the reference.
+std::vector<std::string> keys_about(const std::vector<std::string>& words);
 /// Where a scenario has a key of that name, `model.batch_per_gpu`; empty for files that are none, by
 /// the keys at their top. For set_key_places().
 std::vector<std::string> scenario_places(const std::string& key,
