@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/printable.hpp"
+#include "base/progress_line.hpp"
 #include "base/quoting.hpp"
 #include "cli/import_config.hpp"
 #include "cli/options.hpp"
@@ -70,7 +71,12 @@ void calibrate_by(const ImportLogCommand& command, const MeasuredRun& run) {
   if (run.step_time <= 0)
     throw InputError(fmt::format("{}: error: the log does not tell how long a step takes",
                                  command.log.string()));
-  const SolvedNumber solved = solve_number(command.scenario, command.overrides, run.step_time);
+  const SolvedNumber solved = [&] {
+    ProgressLine line(command.answer.quiet);
+    return solve_number(command.scenario, command.overrides, run.step_time, [&](std::size_t count) {
+      line.show(fmt::format("which number makes them agree: {} simulations", count));
+    });
+  }();
   tell(fmt::format("predicted     {:.6g} s; with {}: {}, {:.3g} times the scenario's, {:.6g} s\n",
                    solved.before, solved.key, solved.value, solved.factor, solved.after));
   tell(fmt::format("why that one  {}\n", solved.why));

@@ -3,11 +3,11 @@
 
 #include "base/child_pool.hpp"
 #include "base/error.hpp"
-#include "base/progress_line.hpp"
 #include "cli/commands.hpp"
 #include "cli/options.hpp"
 #include "cli/recalibrate.hpp"
 #include "html/html.hpp"
+#include "study/progress_bar.hpp"
 #include "validation/played.hpp"
 #include "validation/views.hpp"
 
@@ -29,10 +29,10 @@ struct ValidateCommand {
 };
 
 Validation validated(const ValidateCommand& command, std::vector<CaseFile> cases) {
-  ProgressLine line(command.answer.quiet);
+  ProgressBar bar(command.answer.quiet);
   return play(std::move(cases), {.jobs = jobs_or_cores(command.jobs),
                                  .progress = [&](std::size_t done, std::size_t all) {
-                                   line.show(fmt::format("case {} of {}", done, all));
+                                   bar.show({.done = done, .all = all});
                                  }});
 }
 

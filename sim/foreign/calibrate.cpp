@@ -35,8 +35,9 @@ struct Knob {
 
 class Predicted {
  public:
-  Predicted(const std::filesystem::path& file, std::vector<std::string> overrides)
-      : file_(file), overrides_(std::move(overrides)) {}
+  Predicted(const std::filesystem::path& file, std::vector<std::string> overrides,
+            const std::function<void(std::size_t)>& simulated)
+      : file_(file), overrides_(std::move(overrides)), simulated_(simulated) {}
 
   /// Seconds of a step. A child's: SimGrid simulates once in a process.
   double operator()(const Knob* knob, double factor) const {
@@ -47,12 +48,16 @@ class Predicted {
       return fmt::format("{:.17g}",
                          predict(read_question(file_, all), options).report.step_time.value());
     });
-    return decimal_number(child.result()).value_or(0);
+    const double step = decimal_number(child.result()).value_or(0);
+    if (simulated_) simulated_(++count_);
+    return step;
   }
 
  private:
   std::filesystem::path file_;
   std::vector<std::string> overrides_;
+  const std::function<void(std::size_t)>& simulated_;
+  mutable std::size_t count_ = 0;
 };
 
 /// Finds these in a scenario's machines.
@@ -139,7 +144,8 @@ MeasuredRun measured_run(const TrainingLog& log, const Scenario& scenario) {
 }
 
 SolvedNumber solve_number(const std::filesystem::path& file,
-                          const std::vector<std::string>& overrides, double step_time) {
+                          const std::vector<std::string>& overrides, double step_time,
+                          const std::function<void(std::size_t)>& simulated) {
   const auto document = Document::load(file)->with_overrides(overrides);
   const Scenario scenario = read_question(*document);
   const Map cluster = document->root().as_map().require("cluster").as_map();
@@ -148,7 +154,7 @@ SolvedNumber solve_number(const std::filesystem::path& file,
         fmt::format("{}: error: one number cannot tell what groups of unlike nodes are off by\n"
                     "remedy: calibrate on machines of one kind",
                     scenario.file));
-  const Predicted predicted(file, overrides);
+  const Predicted predicted(file, overrides, simulated);
   const std::vector<Knob> knobs =
       knobs_of(scenario, cluster.has("use") ? "cluster." : "cluster.node.");
   SolvedNumber solved;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -35,9 +36,11 @@ struct SolvedNumber {
 
 /// Of the GPUs' speed, the rate of the links between nodes, that of NVLink and the host's time for
 /// an operator, the one that the predicted step depends on most. `overrides` are the scenario's.
-/// InputError where no value of it within a factor of four makes them agree.
+/// `simulated` is called after each simulation with their count. InputError where no value of it
+/// within a factor of four makes them agree.
 SolvedNumber solve_number(const std::filesystem::path& scenario,
-                          const std::vector<std::string>& overrides, double step_time);
+                          const std::vector<std::string>& overrides, double step_time,
+                          const std::function<void(std::size_t)>& simulated = {});
 
 /// The kind of machines that a scenario's cluster names; empty where it describes its own.
 std::string used_cluster(const Document& scenario);

@@ -71,7 +71,8 @@ std::vector<Bound> bounds_of(const Study& study, const PlanSimulator& simulator,
   };
   const std::size_t children = (points + kPointsPerChild - 1) / kPointsPerChild;
   const ChildLimits own{.jobs = limits.jobs, .stop = limits.stop};
-  if (!run_children(children, own, work, ended)) fail_as_stopped("nothing was simulated yet");
+  if (!run_children(children, own, work, ended))
+    fail_as_stopped("nothing was simulated yet", "the same command begins anew");
   return bounds;
 }
 
@@ -163,19 +164,27 @@ class Waves {
   }
 
   std::size_t done() const { return done_; }
+  /// So many candidates may still be simulated, the next wave's among them.
+  void expect(std::size_t open) { open_ = open; }
 
  private:
-  SweepProgress in_all(SweepProgress now) const {
-    now.done += done_;
-    now.all = study_.points.size();
-    return now;
+  SweepProgress in_all(SweepProgress now) {
+    simulated_ = std::max(simulated_, before_ + now.simulated);
+    if (now.simulated == now.to_simulate) before_ = simulated_;
+    return {.done = done_ + now.done,
+            .all = done_ + std::max(open_, now.all),
+            .failed = now.failed,
+            .simulated = simulated_,
+            .to_simulate = simulated_ + std::max(open_, now.all) - now.done,
+            .at_most = true};
   }
 
   const PreparedStudy& study_;
   const Simulator& simulator_;
   ResultStore& store_;
   const SweepOptions& options_;
-  std::size_t done_ = 0;
+  std::size_t done_ = 0, open_ = 0;
+  std::size_t simulated_ = 0, before_ = 0;  ///< by this run: until now, and before this wave
 };
 
 /// Answers are kept beside the candidates' outcomes, by keys of their own.
@@ -295,7 +304,8 @@ PlanResult run_plan(PreparedPlan prepared, const PlanSimulator& simulator, Resul
                                   std::ranges::count(all, true, &Simulated::too_large));
                               return all;
                             },
-                        .wave = found.plan.layouts ? kWaveOfLayouts : kWave};
+                        .wave = found.plan.layouts ? kWaveOfLayouts : kWave,
+                        .open = [&](std::size_t open) { waves.expect(open); }};
   search(found.candidates, task);
   const auto conclude = [&] {
     result.ranking = rank(found.candidates, objective);

@@ -37,7 +37,7 @@ std::string miss_words(const Constraint& constraint, double value, double limit,
   const bool exact = constraint.metric == Metric::global_batch;
   const std::string beyond =
       shown == asked ? fmt::format("{:.1g} % beyond the limit", 100 * std::abs(value / limit - 1))
-                     : fmt::format("{} {} is asked for", most ? "at most" : "at least", asked);
+                     : fmt::format("the limit is {}", asked);
   return fmt::format("{} {}{}; {}", info(constraint.metric).name,
                      !bound || exact ? ""
                      : most          ? "at least "
@@ -132,12 +132,14 @@ class Search {
 
   std::vector<std::size_t> next_wave() const {
     std::vector<std::size_t> wave;
+    std::size_t open = 0;
     for (const std::size_t i : order_) {
       if (candidates_[i].stage != Stage::open || (task_.prune && beaten_by(candidates_[i])))
         continue;
-      wave.push_back(i);
-      if (wave.size() == task_.wave) break;
+      ++open;
+      if (wave.size() < task_.wave) wave.push_back(i);
     }
+    if (task_.open) task_.open(open);
     return wave;
   }
 
@@ -209,10 +211,9 @@ class Search {
                             ? chance_of_fitting(*candidate.figures, candidate.bound.capacity)
                             : std::nullopt;
       candidate.at_risk.push_back(
-          fmt::format("{}{} may be {} (90 % interval); {} {} is asked for",
+          fmt::format("{}{} may be {} (90 % interval); the limit is {}",
                       fits ? fmt::format("fits with {}: ", chance_words(*fits)) : "",
                       info(constraint.metric).name, format(constraint.metric, end),
-                      most ? "at most" : "at least",
                       format(constraint.metric, constraint.limit_at(candidate.bound.capacity))));
     }
   }
@@ -291,7 +292,7 @@ std::vector<Miss> misses_of(const Figures& figures, const Bound& bound,
                         .metric = constraint.metric,
                         .value = value,
                         .limit = limit,
-                        .words = fmt::format("fits with {}; at least {:g} % is asked for",
+                        .words = fmt::format("fits with {}; the plan asks for {:g} %",
                                              chance_words(*chance), 100 * constraint.chance)});
       continue;
     }

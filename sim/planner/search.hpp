@@ -63,6 +63,8 @@ struct SearchTask {
   /// Candidates that are simulated before bounds are looked at again: the same for any number of
   /// jobs, so that what is simulated does not depend on them.
   std::size_t wave = 16;
+  /// Called before each wave with how many candidates may still have to be simulated.
+  std::function<void(std::size_t)> open{};
   bool prune = true;  ///< false: everything that can be read is simulated
 };
 

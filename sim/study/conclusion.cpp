@@ -141,12 +141,12 @@ void find_knee(const Overview& all, Conclusion& told) {
     if (share(*entry) >= Conclusion::kWorthwhile) knee = entry;
   told.knee = knee->point;
   std::string text =
-      fmt::format("Knee: {:.0f} GPUs; each does {:.0f} % of the work that each of {:.0f} does",
-                  knee->ranks, 100 * share(*knee), first.ranks);
+      fmt::format("Knee: {:.0f} GPUs, each at {:.0f} % of the throughput per GPU of {:.0f} GPU{}",
+                  knee->ranks, 100 * share(*knee), first.ranks, first.ranks == 1 ? "" : "s");
   const auto beyond = std::next(fastest.find(knee->ranks));
   if (beyond != fastest.end())
-    text += fmt::format("; with {:.0f} GPUs it is {:.0f} %", beyond->first,
-                        100 * share(*beyond->second));
+    text +=
+        fmt::format("; {:.0f} GPUs are at {:.0f} %", beyond->first, 100 * share(*beyond->second));
   told.words.push_back(text + ".");
 }
 

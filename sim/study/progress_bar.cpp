@@ -13,14 +13,18 @@ constexpr std::size_t kBarColumns = 30;
 
 std::string progress_text(const SweepProgress& progress, Seconds elapsed) {
   const std::size_t full = progress.all == 0 ? 0 : kBarColumns * progress.done / progress.all;
-  std::string text = fmt::format("[{}{}] {} of {}", std::string(full, '#'),
-                                 std::string(kBarColumns - full, '.'), progress.done, progress.all);
+  const char* const most = progress.at_most ? "at most " : "";
+  std::string text =
+      fmt::format("[{}{}] {} of {}{}", std::string(full, '#'), std::string(kBarColumns - full, '.'),
+                  progress.done, most, progress.all);
   if (progress.failed > 0) text += fmt::format(", {} failed", progress.failed);
-  if (progress.simulated > 0 && progress.simulated < progress.to_simulate) {
-    const double left = static_cast<double>(progress.to_simulate - progress.simulated) /
-                        static_cast<double>(progress.simulated);
-    text += fmt::format(", {} left", format(elapsed * left));
-  }
+  const bool alike = progress.to_simulate == 0;
+  const std::size_t took = alike ? progress.done : progress.simulated,
+                    all = alike ? progress.all : progress.to_simulate;
+  if (took > 0 && took < all)
+    text += fmt::format(
+        ", {}{} left", most,
+        format(elapsed * (static_cast<double>(all - took) / static_cast<double>(took))));
   return text;
 }
 

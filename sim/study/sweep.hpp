@@ -49,8 +49,9 @@ std::string of_its_key(const std::string& key, const std::string& program, const
 /// How far a sweep is, in points.
 struct SweepProgress {
   std::size_t done = 0, all = 0, failed = 0;
-  std::size_t simulated = 0;  ///< by this sweep; points that share an outcome count once
-  std::size_t to_simulate = 0;
+  std::size_t simulated = 0;    ///< by this sweep; points that share an outcome count once
+  std::size_t to_simulate = 0;  ///< 0: points are all alike, and none is known already
+  bool at_most = false;         ///< some of `all` and `to_simulate` may turn out to be needless
 };
 
 struct SweepOptions {

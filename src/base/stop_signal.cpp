@@ -57,10 +57,10 @@ void catch_stop_signals() {
 
 int stop_signal() { return caught; }
 
-void fail_as_stopped(const std::string& kept) {
+void fail_as_stopped(const std::string& kept, const std::string& remedy) {
   const int signal = caught == SIGINT ? SIGINT : SIGTERM;
   throw Error(static_cast<ExitCode>(kSignalBase + signal),
-              fmt::format("stopped; {}\nremedy: the same command goes on from there", kept));
+              fmt::format("stopped; {}\nremedy: {}", kept, remedy));
 }
 
 }  // namespace rehearse::inline base

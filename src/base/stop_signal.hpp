@@ -17,7 +17,8 @@ void catch_stop_signals();
 int stop_signal();
 
 /// Throws the Error of a program that was stopped and goes on when it is run again; `kept` says
-/// from what ("FOLDER holds what was measured").
-[[noreturn]] void fail_as_stopped(const std::string& kept);
+/// from what ("FOLDER holds what was measured"), and `remedy` how.
+[[noreturn]] void fail_as_stopped(
+    const std::string& kept, const std::string& remedy = "the same command goes on from there");
 
 }  // namespace rehearse::inline base

@@ -112,9 +112,8 @@ BOOST_FIXTURE_TEST_CASE(reasons_name_what_one_setting_changes, Fixture) {
       run(std::string(kVary) + "objective: cost\nconstraints: {memory: fits, deadline: 30s}\n");
   const std::vector<std::string> expected = {
       "100 USD, 25.0 s",
-      "with nodes 1: needs 60 B of 40 B; time to train at least 1 min 40 s; at most 30.0 s is "
-      "asked for",
-      "with nodes 2: time to train at least 50.0 s; at most 30.0 s is asked for",
+      "with nodes 1: needs 60 B of 40 B; time to train at least 1 min 40 s; the limit is 30.0 s",
+      "with nodes 2: time to train at least 50.0 s; the limit is 30.0 s",
       "with nodes 8: the same cost, 0.5 times the time to train, tied",
       "with price 3: 3 times the cost, the same time to train",
       "with slow: 5 % dearer, 5 % slower, tied",

@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(a_constraint_that_the_interval_straddles_is_at_risk) {
   const Searched result = searched(space, true);
   BOOST_TEST((result.candidates[0].stage == Stage::feasible));
   BOOST_TEST(result.candidates[0].at_risk.at(0) ==
-             "time to train may be 1 h 10 min (90 % interval); at most 1 h 07 min is asked for");
+             "time to train may be 1 h 10 min (90 % interval); the limit is 1 h 07 min");
 }
 
 BOOST_AUTO_TEST_CASE(of_equal_candidates_the_one_with_fewer_options_is_first) {
@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(a_chance_of_fitting_is_asked_for_where_the_interval_tells_i
   BOOST_TEST(misses(0).empty());
   BOOST_TEST(misses(0.9499).empty());
   BOOST_REQUIRE(misses(0.9501).size() == 1u);
-  BOOST_TEST(misses(0.99)[0].words == "fits with 95 %; at least 99 % is asked for");
+  BOOST_TEST(misses(0.99)[0].words == "fits with 95 %; the plan asks for 99 %");
   bound.capacity = 70;
   BOOST_TEST(misses(0.9)[0].words.starts_with("needs "));
 }

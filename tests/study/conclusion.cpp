@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(the_knee_is_the_largest_machine_whose_gpus_still_do_their_w
   BOOST_TEST(*told.knee == 2u);
   BOOST_TEST(says(
       told,
-      "Knee: 32 GPUs; each does 85 % of the work that each of 8 does; with 64 GPUs it is 50 %."));
+      "Knee: 32 GPUs, each at 85 % of the throughput per GPU of 8 GPUs; 64 GPUs are at 50 %."));
 }
 
 BOOST_AUTO_TEST_CASE(an_axis_costs_what_it_costs_in_the_geometric_mean) {
