@@ -37,7 +37,8 @@ bool is_hub_id(const std::string& text) {
 
 std::optional<fs::path> cached_config(const std::string& id) {
   std::string folder = "models--" + id;
-  folder.replace(folder.find('/'), 1, "--");
+  if (const auto slash = folder.find('/'); slash != std::string::npos)
+    folder.replace(slash, 1, "--");
   const fs::path model = cache_folder() / folder;
   std::string revision;
   std::ifstream(model / "refs/main") >> revision;

@@ -68,7 +68,7 @@ std::optional<Value> read_own_family(Map& map) {
 NamedModel shipped_as_transformers_has_it(const std::string& id, const HubNetwork& known) {
   if (known.config) return {.transformer = read_hugging_face(*known.config, id).shape};
   NamedModel named = built_in(known.built_in);
-  if (named.transformer && id.starts_with("openai-community/gpt2"))
+  if (named.transformer && (id.starts_with("openai-community/gpt2") || id.starts_with("gpt2")))
     named.transformer->activation = ActivationKind::gelu_new;
   return named;
 }
@@ -80,15 +80,14 @@ NamedModel read_config(const Value& value, const std::optional<Value>& family,
   const std::string text = value.as_string();
   std::filesystem::path file = value.folder() / text;
   if (!std::filesystem::exists(file)) {
-    if (!is_hub_id(text)) {
-      const std::string known = nearest(text, architecture_names());
+    const std::optional<HubNetwork> known = hub_network(text);
+    if (!is_hub_id(text) && !known) {
+      const std::string near = nearest(text, architecture_names());
       value.fail(fmt::format("no file \"{}\"", file.string()),
-                 known.empty() ? "name a Hugging Face config.json, or a folder that holds one"
-                               : fmt::format("{} is built in: `use: {}`, or --model {}", known,
-                                             known, known));
+                 near.empty() ? "name a Hugging Face config.json, or a folder that holds one"
+                              : fmt::format("{0} is built in: `use: {0}`, or --model {0}", near));
     }
     const auto cached = cached_config(text);
-    const std::optional<HubNetwork> known = hub_network(text);
     if (!cached && !known)
       value.fail(fmt::format("no file \"{}\", and the hub's cache has no {}", file.string(), text),
                  download_remedy(text));
@@ -221,9 +220,9 @@ NamedModel named_by(const std::string& name_or_file, std::vector<std::string>& a
   std::error_code ignored;
   std::filesystem::path file = name_or_file;
   if (!std::filesystem::exists(file, ignored)) {
-    if (!is_hub_id(name_or_file)) fail_as_unknown(name_or_file);
-    const auto cached = cached_config(name_or_file);
     const std::optional<HubNetwork> known = hub_network(name_or_file);
+    if (!is_hub_id(name_or_file) && !known) fail_as_unknown(name_or_file);
+    const auto cached = cached_config(name_or_file);
     if (!cached && !known)
       throw InputError(
           fmt::format("rehearse: error: no file \"{0}\", and the hub's cache has no {0}\n"
