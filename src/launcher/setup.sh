@@ -65,7 +65,7 @@ install_calibrator_packages() {
 report_progress() {
   local step last="" next=$((SECONDS + 30))
   while sleep 1 && kill -0 $$ 2>/dev/null; do
-    step=$(grep -aoE '^\[[0-9]+/[0-9]+\]' "$1" 2>/dev/null | tail -n 1) || true # nothing yet
+    step=$(grep -aoE '^ *\[[0-9]+/[0-9]+\]' "$1" 2>/dev/null | tail -n 1 | tr -d ' ') || true # nothing yet
     [[ -n $step && $step != "$last" ]] || continue
     if [[ -t 2 ]]; then
       printf '\r\033[KBuilding %s: %s' "$2" "$step" >&2
