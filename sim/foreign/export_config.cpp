@@ -204,8 +204,8 @@ void check_framework(const Scenario& scenario, const Format& format) {
   // accelerate launches DeepSpeed, too.
   if (name == format.framework || (format.name == "accelerate" && name == "deepspeed")) return;
   throw InputError(
-      fmt::format("{}: error: the scenario is of framework {}, and {} is of {}\n"
-                  "remedy: --set framework={}, where its strategy is one of that framework's",
+      fmt::format("{}: error: the scenario's framework is {}, and {} is for {}\n"
+                  "remedy: --set framework={}, where that framework has its strategy",
                   scenario.file, name, format.title, format.framework, format.framework));
 }
 

@@ -14,7 +14,7 @@ namespace rehearse::inline prediction {
 /// The short result of a run of the schedule.
 Headline headline_of(const Scenario& scenario, const Schedule& schedule, const Trace& trace);
 
-/// Simulates in this process, which can simulate no more then.
+/// Simulates in this process. SimGrid plays once per process: no simulation can follow in it.
 Headline simulated_headline(const Scenario& scenario, const Machine& machine);
 
 /// A simulation of which only the headline is asked, in a process of its own beside this one.

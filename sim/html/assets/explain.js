@@ -121,8 +121,8 @@ function explainPage(explained) {
       { title: "saved", key: "saved_s", value: (one) => one.saved_s, format: "time" },
       { title: "saved share", key: "saved_share", value: (one) => one.saved_share, format: "percent" },
     ], explained.more ?? [], { rowKey: (one) => (explained.more ?? []).indexOf(one) }));
-  addSection("What the same training could be told",
-    savedFigure("Software", "Each alone; the training's numbers stay as they are.", explained.software, (one) => one.words));
+  addSection("Settings that leave the training as it is",
+    savedFigure("Software", "One at a time; the weights come out the same.", explained.software, (one) => one.words));
   if (path) {
     const shares = (title, list, name) => sharesFigure(title, `Of the critical path's ${time(path.total_s)}.`, timesOf(list, name), path.total_s);
     addSection("The critical path", chartGrid(shares("The critical path by kind", path.by_kind), shares("The critical path by unit", path.by_unit, "unit"),
