@@ -132,6 +132,31 @@ std::string parts_sentence(const Comparison& both) {
   return fmt::format("{} it has {}.", scaled ? "For as many samples" : "In a step", text);
 }
 
+/// Why what differs costs no time; empty where it does, or where nothing differs.
+std::string why_same_sentence(const Comparison& both) {
+  const auto rate = figure_of(both, "samples_per_s");
+  const bool same = rate != both.figures.end() && rate->ratio && std::abs(*rate->ratio - 1) < kSame;
+  if (!same || both.inputs.empty()) return "";
+  const double least = kLeast * step_of(both);
+  const auto acts = [&](const PartPair& part) { return std::abs(part.change()) >= least; };
+  if (std::ranges::any_of(both.step, acts)) return "";  // its parts are named, and cancel
+  const std::vector<PartPair> flights = by_size(both.collectives);
+  if (!flights.empty() && acts(flights.front()))
+    return fmt::format("Why no time: {} in flight, hidden behind compute.",
+                       difference(flights.front()));
+  const auto changes = [](const PartPair& part) { return part.change() != 0; };
+  if (std::ranges::any_of(both.step, changes)) return "";  // by too little to be told
+  std::string keys;
+  for (std::size_t i = 0; i < both.inputs.size() && i < 3; ++i)
+    keys += (i == 0 ? "" : ", ") + both.inputs[i].key;
+  const bool several = both.inputs.size() > 1;
+  return fmt::format("Why no time: {}{} {} {}.", keys, both.inputs.size() > 3 ? " and others" : "",
+                     several ? "change" : "changes",
+                     std::ranges::any_of(both.memory, changes)
+                         ? "memory alone"
+                         : "nothing that runs here: the same operations take the same time");
+}
+
 std::string memory_sentence(const Comparison& both) {
   const auto a = memory_fit(both.first.report), b = memory_fit(both.second.report);
   if (!a || !b) return "";
@@ -239,7 +264,8 @@ std::string answer(const Comparison& comparison) {
   std::string text;
   for (const std::string& sentence :
        {pace_sentence(comparison), loss_sentence(comparison), parts_sentence(comparison),
-        memory_sentence(comparison), cost_sentence(comparison), errors_sentence(comparison)})
+        why_same_sentence(comparison), memory_sentence(comparison), cost_sentence(comparison),
+        errors_sentence(comparison)})
     if (!sentence.empty()) text += (text.empty() ? "" : " ") + sentence;
   return text;
 }

@@ -138,6 +138,7 @@ build_simgrid() {
     -DCMAKE_TOOLCHAIN_FILE="$root/src/launcher/zig.cmake" -DCMAKE_INSTALL_PREFIX=/usr \
     -DCMAKE_CXX_FLAGS_RELEASE="-O2 -g0 -DNDEBUG" -DCMAKE_C_FLAGS_RELEASE="-O2 -g0 -DNDEBUG" \
     -DCMAKE_CXX_FLAGS="-ffile-prefix-map=$root=. -D_LIBCPP_ENABLE_CXX17_REMOVED_UNARY_BINARY_FUNCTION" \
+    -DCMAKE_C_FLAGS="-ffile-prefix-map=$root=." \
     -DCMAKE_SHARED_LINKER_FLAGS=-Wl,-Bsymbolic -DDL_LIBRARY:STRING=-ldl \
     -Dminimal-bindings=ON -DEIGEN3_HINT=OFF -Denable_java=OFF -Denable_python=OFF -Denable_ns3=OFF \
     -Denable_smpi=OFF -Denable_sthread=OFF -Denable_model-checking=OFF -Denable_documentation=OFF \

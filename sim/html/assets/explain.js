@@ -41,8 +41,8 @@ function rankSplitFigure(ranks) {
   const idle = (key) => (rank) => rank.idle?.[key] ?? 0;
   const known = (rank) => idle("host_s")(rank) + idle("peer_s")(rank) + idle("server_s")(rank);
   const parts = [["compute", (rank) => rank.compute_s, "compute"], ["exposed communication", (rank) => rank.exposed_communication_s, "exposed"],
-    ["idle: waits for the host", idle("host_s"), "hidden"], ["idle: waits for a peer", idle("peer_s"), "idle"],
-    ["idle: waits for a server", idle("server_s"), "bad"], ["idle: other", (rank) => Math.max(0, rank.idle_s - known(rank)), "faint"]];
+    ["idle: waits for the host", idle("host_s"), "idle"], ["idle: waits for a peer", idle("peer_s"), "idle"],
+    ["idle: waits for a server", idle("server_s"), "idle"], ["idle: other", (rank) => Math.max(0, rank.idle_s - known(rank)), "idle"]];
   const used = parts.filter(([, value]) => shown.some((rank) => value(rank) > 0));
   const title = "Each rank's step";
   return figure({

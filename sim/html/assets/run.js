@@ -33,6 +33,8 @@ function runCards(report) {
     entry("Step time, alone", "step_time_alone_s", "time", { remark: "if the other jobs did not run" }),
     entry("A worker's own step", "worker_step_time_s", "time", { remark: "mean of the workers; the step time is a global batch's" }),
     entry("Throughput", "samples_per_s", "rate"),
+    entry("Tokens/s", "tokens_per_s", "number"),
+    entry("Tokens/s of each GPU", "tokens_per_s_per_gpu", "number"),
     entry("Epoch", "epoch_time_s", "time"),
     entry("Training", "train_time_s", "time"),
     entry("Cost", "cost.usd", "usd"),
@@ -58,7 +60,7 @@ function stagesFigure(stages) {
   const tones = ["exposed", "hidden", "bad"];
   const parts = [["compute", (stage) => stage.compute_s, "compute"],
     ...axes.map((axis, index) => [`exposed: ${wordsOf(axis)}`, (stage) => stage.exposed_communication[axis] ?? 0, tones[index % tones.length]]),
-    ["bubble: warm-up", (stage) => stage.bubble.warm_up_s, "idle"], ["bubble: steady", (stage) => stage.bubble.steady_s, "faint"],
+    ["bubble: warm-up", (stage) => stage.bubble.warm_up_s, "idle"], ["bubble: steady", (stage) => stage.bubble.steady_s, "idle"],
     ["bubble: cool-down", (stage) => stage.bubble.cool_down_s, "idle"]];
   const used = parts.filter(([, value]) => stages.some((stage) => value(stage) > 0));
   const title = "A step of each stage";
@@ -96,6 +98,7 @@ function breakdownFigure(report) {
   });
 }
 
+/** One bar of what a GPU holds, and of what is left of its capacity. */
 function memoryAtPeakFigure(memory) {
   const kinds = Object.entries(memory.by_kind)
     .map(([key, value]) => ({ name: wordsOf(key), key: `memory.by_kind.${key}`, value }))
@@ -103,11 +106,17 @@ function memoryAtPeakFigure(memory) {
       { name: "NCCL and other communicators", value: memory.communicators_bytes, key: "memory.communicators_bytes" },
       { name: "CUDA context", value: memory.context_bytes, key: "memory.context_bytes" }])
     .filter((kind) => kind.value > 0);
+  const used = kinds.reduce((sum, kind) => sum + kind.value, 0), free = memory.capacity_bytes - used;
+  const shown = free > 0 ? [...kinds, { name: "free", value: free }] : kinds;
   return figure({
     title: "Memory at its peak, by kind",
-    description: memory.peak_at ? `The most is held at: ${memory.peak_at}.` : "",
-    height: kinds.length * 32 + 60,
-    config: (theme) => barChart(theme, { bars: kinds, x: { format: "bytes", title: "memory" } }),
+    description: [memory.peak_at ? `The most is held at: ${memory.peak_at}.` : "",
+      free > 0 ? `${bytes(free)} of ${bytes(memory.capacity_bytes)} are free.` : `${bytes(-free)} more than the ${bytes(memory.capacity_bytes)} that the GPU has.`].join(" "),
+    height: 100,
+    config: (theme) => stackedBars(theme, {
+      rows: ["a GPU"], x: { format: "bytes" },
+      parts: shown.map(({ name, value }, index) => ({ name, values: [value], color: name === "free" ? theme.grid : theme.series[index % theme.series.length] })),
+    }),
     table: () => table("Memory at its peak, by kind",
       [{ title: "kind", value: (kind) => kind.name }, { title: "size", value: (kind) => kind.value, format: "bytes" }], kinds),
   });
@@ -320,6 +329,19 @@ function restsOnDatasheet(report) {
     families.filter(({ ground }) => ground === "datasheet").reduce((sum, { share }) => sum + (share ?? 0), 0) > 0.5);
 }
 
+/** What no measurement stands for; it stands out only where it is more of the step than the interval allows for. */
+function outsideNote(report) {
+  const listed = report.outside_calibration;
+  if (!listed || listed.length === 0) return null;
+  const [low, high] = report.intervals?.step_time_s ?? [report.step_time_s, report.step_time_s];
+  const width = Math.max(high / report.step_time_s - 1, 1 - low / report.step_time_s);
+  const exposed = (report.breakdown?.exposed_communication_s ?? 0) / report.step_time_s;
+  const datasheet = Math.max(0, ...(report.compute ?? []).map(({ families }) =>
+    families.filter(({ ground }) => ground === "datasheet").reduce((sum, { share }) => sum + (share ?? 0), 0)));
+  if (exposed + datasheet > width) return note("Outside calibration: believe these numbers less", listed);
+  return element("details", {}, element("summary", {}, "Outside calibration, and less of the step than the interval allows for"), bulletList(listed));
+}
+
 /** Single changes that make it fit, each to be pasted behind the command. */
 function wouldFitTable(changes) {
   return table("What would help", [
@@ -339,7 +361,7 @@ function runPage(report, extras) {
     restsOnDatasheet(report) ? note("Datasheet alone", ["These times come from peaks and bandwidths of a datasheet: no kernel like these was measured on this GPU."]) : null,
     runCards(report),
     wouldFitTable(report.memory?.would_fit),
-    note("Outside calibration: believe these numbers less", report.outside_calibration));
+    outsideNote(report));
   addSection("Where a step goes", stagesFigure(report.stages), runTimeline(extras?.timeline));
   memorySection(report, extras);
   otherJobsSection(report.other_jobs);
