@@ -18,6 +18,7 @@ struct Row {
   double error = 0;  ///< of the time or the memory
   std::optional<bool> inside;
   std::optional<double> half_width;
+  std::optional<double> score;  ///< of the interval
 };
 
 bool is_rate(const ComparedMetric& metric) {
@@ -34,9 +35,16 @@ Row row_of(const ComparedMetric& metric) {
   const double ratio = metric.predicted / metric.measured;
   Row row{.error = (is_rate(metric) ? 1 / ratio : ratio) - 1,
           .inside = metric.inside(),
-          .half_width = {}};
-  if (metric.interval && metric.interval->low > 0)
-    row.half_width = std::sqrt(metric.interval->high / metric.interval->low) - 1;
+          .half_width = {},
+          .score = {}};
+  if (metric.interval && metric.interval->low > 0) {
+    constexpr double kBeyond = 2 / 0.1;
+    const double low = std::log(metric.interval->low), high = std::log(metric.interval->high),
+                 measured = std::log(metric.measured);
+    row.half_width = std::exp((high - low) / 2) - 1;
+    row.score =
+        high - low + kBeyond * (std::max(0.0, low - measured) + std::max(0.0, measured - high));
+  }
   return row;
 }
 
@@ -49,11 +57,13 @@ ScoreLine summed(Facets of, const std::vector<Row>& rows) {
   ScoreLine line{.of = std::move(of), .cases = rows.size()};
   if (rows.empty()) return line;
   std::vector<double> sizes, widths;
+  double score = 0;
   for (const Row& row : rows) {
     sizes.push_back(std::abs(row.error));
     line.bias += row.error / static_cast<double>(rows.size());
     line.mean += sizes.back() / static_cast<double>(rows.size());
     if (row.half_width) widths.push_back(*row.half_width);
+    score += row.score.value_or(0);
     if (!row.inside) continue;
     ++line.coverage.intervals;
     line.coverage.inside += *row.inside ? 1 : 0;
@@ -63,7 +73,9 @@ ScoreLine summed(Facets of, const std::vector<Row>& rows) {
   const double rank = 0.9 * static_cast<double>(sizes.size());
   line.p90 = sizes[static_cast<std::size_t>(std::ceil(rank)) - 1];
   line.most = sizes.back();
-  if (!widths.empty()) line.half_width = median_of(widths);
+  if (widths.empty()) return line;
+  line.half_width = median_of(widths);
+  line.score = score / static_cast<double>(widths.size());
   return line;
 }
 

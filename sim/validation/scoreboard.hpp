@@ -18,6 +18,10 @@ struct ScoreLine {
   double bias = 0;                                 ///< the mean of the errors with their signs
   Coverage coverage = {};
   std::optional<double> half_width = {};  ///< the median of the intervals' half-widths
+  /// The mean interval score in ln (Gneiting and Raftery 2007, equation 43, at 10 %): the width,
+  /// and 20 times how far beyond an end the measured one lies. Neither wide nor narrow intervals
+  /// cheat it.
+  std::optional<double> score = {};
 };
 
 /// The lines of one kind of number. A line has at least kLeastCases; smaller ones of a GPU are one

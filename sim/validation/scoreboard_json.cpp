@@ -16,7 +16,8 @@ Ordered line_object(const ScoreLine& line) {
           {"most", line.most},
           {"bias", line.bias},
           {"coverage", {{"inside", line.coverage.inside}, {"intervals", line.coverage.intervals}}},
-          {"half_width", line.half_width ? Ordered(*line.half_width) : Ordered()}};
+          {"half_width", line.half_width ? Ordered(*line.half_width) : Ordered()},
+          {"interval_score", line.score ? Ordered(*line.score) : Ordered()}};
 }
 
 Ordered lines_of(const ScoreTable& table) {

@@ -30,10 +30,15 @@ std::string width(const std::optional<double>& half_width) {
   return half_width ? "± " + share(*half_width) : kNothing;
 }
 
+std::string score(const std::optional<double>& value) {
+  return value ? fmt::format("{:.2f}", *value) : kNothing;
+}
+
 TableRow row_of(const ScoreLine& line) {
   return {{line.of.gpu, line.of.framework, line.of.work, std::to_string(line.cases),
            share(line.mean), share(line.median), share(line.p90), share(line.most),
-           signed_words(100 * line.bias, 1) + " %", inside(line.coverage), width(line.half_width)}};
+           signed_words(100 * line.bias, 1) + " %", inside(line.coverage), width(line.half_width),
+           score(line.score)}};
 }
 
 Table table_of(const char* title, const ScoreTable& scores) {
@@ -48,7 +53,8 @@ Table table_of(const char* title, const ScoreTable& scores) {
                {"most"},
                {"bias"},
                {"inside"},
-               {"half-width"}});
+               {"half-width"},
+               {"score"}});
   for (const ScoreLine& line : scores.lines) table.row(row_of(line));
   return table;
 }
@@ -160,6 +166,9 @@ std::vector<Table> tables_of(const Scoreboard& board) {
 
 std::vector<std::string> sentences_of(const Scoreboard& board, const Validation& validation) {
   std::vector<std::string> lines;
+  if (!board.time.lines.empty() && board.time.lines.back().score)
+    lines.push_back(
+        "Score: the mean of an interval's width in ln and 20 times what lies beyond its ends.");
   for (const RelationLine& line : board.relations)
     lines.push_back(fmt::format("{}: {}.", to_string(line.relation), fmt::join(line.sets, ", ")));
   if (board.fits.fit_right + board.fits.fit_wrong + board.fits.oom_right + board.fits.oom_wrong > 0)
@@ -182,7 +191,8 @@ std::string all_words(const char* one, const char* many, const ScoreTable& score
   const std::string held =
       all.coverage.intervals == 0 ? ""
       : single ? fmt::format("; {} is inside its 90 % interval", inside(all.coverage))
-               : fmt::format("; {} are inside their 90 % intervals", inside(all.coverage));
+               : fmt::format("; {} are inside their 90 % intervals, whose score is {}",
+                             inside(all.coverage), score(all.score));
   return fmt::format("{} {} {} off on average, {} in the median{}.", all.cases, single ? one : many,
                      share(all.mean), share(all.median), held);
 }

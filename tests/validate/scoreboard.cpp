@@ -48,6 +48,10 @@ BOOST_AUTO_TEST_CASE(a_line_tells_errors_bias_coverage_and_width) {
   BOOST_TEST(layouts.coverage.inside == 3u);
   BOOST_TEST(layouts.coverage.intervals == 5u);
   BOOST_TEST(layouts.half_width.value() == 0.08, kTolerance);
+  // Every width is 2 ln 1.08; the first lies ln(1 / 0.972) above its end, the last ln(1.1 / 1.08)
+  // below.
+  const double beyond = std::log(1 / (0.9 * 1.08)) + std::log(1.1 / 1.08);
+  BOOST_TEST(layouts.score.value() == 2 * std::log(1.08) + 20 * beyond / 5, kTolerance);
 }
 
 BOOST_AUTO_TEST_CASE(a_rate_that_is_too_high_is_a_time_that_is_too_short) {
@@ -110,21 +114,22 @@ BOOST_AUTO_TEST_CASE(outliers_are_outside_of_their_intervals_the_farthest_first)
 BOOST_AUTO_TEST_CASE(the_page_has_a_line_for_each_and_says_what_the_fits_saw) {
   BOOST_TEST(
       to_scoreboard({played()}, false) ==
-      R"(6 times are 13.3 % off on average, 7.5 % in the median; 60 % are inside their 90 % intervals. 1 peak of memory is 50.0 %
-off on average, 50.0 % in the median.
+      R"(6 times are 13.3 % off on average, 7.5 % in the median; 60 % are inside their 90 % intervals, whose score is 0.34. 1
+peak of memory is 50.0 % off on average, 50.0 % in the median.
 
-time on  framework    strategy  cases    mean  median     p90    most     bias  inside  half-width
-H100     Megatron-LM  layouts       5   6.0 %   5.0 %  10.0 %  10.0 %   +0.0 %    60 %     ± 8.0 %
-others   others       others        1  50.0 %  50.0 %  50.0 %  50.0 %  -50.0 %       -           -
-all      all          all           6  13.3 %   7.5 %  50.0 %  50.0 %   -8.3 %    60 %     ± 8.0 %
+time on  framework    strategy  cases    mean  median     p90    most     bias  inside  half-width  score
+H100     Megatron-LM  layouts       5   6.0 %   5.0 %  10.0 %  10.0 %   +0.0 %    60 %     ± 8.0 %   0.34
+others   others       others        1  50.0 %  50.0 %  50.0 %  50.0 %  -50.0 %       -           -      -
+all      all          all           6  13.3 %   7.5 %  50.0 %  50.0 %   -8.3 %    60 %     ± 8.0 %   0.34
 
-memory on  framework  strategy  cases    mean  median     p90    most     bias  inside  half-width
-others     others     others        1  50.0 %  50.0 %  50.0 %  50.0 %  +50.0 %       -           -
-all        all        all           1  50.0 %  50.0 %  50.0 %  50.0 %  +50.0 %       -           -
+memory on  framework  strategy  cases    mean  median     p90    most     bias  inside  half-width  score
+others     others     others        1  50.0 %  50.0 %  50.0 %  50.0 %  +50.0 %       -           -      -
+all        all        all           1  50.0 %  50.0 %  50.0 %  50.0 %  +50.0 %       -           -      -
 
 the fits and these rows  times    mean    bias  inside  half-width  memory of    mean     bias  inside  half-width
 left out                     6  13.3 %  -8.3 %    60 %     ± 8.0 %          1  50.0 %  +50.0 %       -           -
 
+Score: the mean of an interval's width in ln and 20 times what lies beyond its ends.
 left out: rows.
 `rehearse validate SET` shows a set's cases, groups and 90 % intervals.
 )");

@@ -65,6 +65,7 @@ function scoresTable(title, lines) {
     { title: "bias", value: (row) => row.bias, format: "signedPercent" },
     { title: "inside", value: ({ coverage: { inside, intervals } }) => (intervals > 0 ? inside / intervals : null), format: "percent" },
     { title: "half-width", value: (row) => row.half_width, format: "percent" },
+    { title: "interval score", value: (row) => row.interval_score, format: "number" },
   ], lines);
 }
 
