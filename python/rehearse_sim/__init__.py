@@ -36,8 +36,8 @@ from .spread import PoolExecutor
 
 __all__ = [
     "Answer", "BoundNotMet", "Breakdown", "CannotFinish", "InputError", "Memory", "MissingError",
-    "Mistake", "OurBug", "PoolExecutor", "Prediction", "RehearseError", "capture", "capture_step",
-    "check", "compare", "explain", "forecast", "plan", "predict", "predict_many", "shipped",
+    "Mistake", "OurBug", "PoolExecutor", "Prediction", "RehearseError", "capture", "capture_named",
+    "capture_step", "check", "compare", "explain", "forecast", "plan", "predict", "predict_many", "shipped",
     "sweep", "validate",
 ]  # fmt: skip
 
@@ -48,6 +48,10 @@ def __getattr__(name: str) -> Any:
         from .capturing import capture
 
         return getattr(capture, name)
+    if name in ("capture_named", "NamedCapture", "UnknownNetwork"):
+        from .capturing import named
+
+        return getattr(named, name)
     if name in ("capture_step", "CapturedStep"):
         from .capturing import step
 

@@ -1,5 +1,5 @@
 """`rehearse`: the program of this package. `rehearse calibrate` builds the calibrator first, and
-`rehearse record` is this package's own."""
+`rehearse record` and `rehearse capture` are this package's own."""
 
 from __future__ import annotations
 
@@ -60,6 +60,10 @@ def main() -> int:
         from .recording.command import main as record
 
         return record(words)
+    if words[:1] == ["capture"]:
+        from .capturing.command import main as capture
+
+        return capture(words[1:])
     try:
         own = _command(words)
     except RehearseError as error:

@@ -29,7 +29,11 @@ constexpr std::int64_t kLongSequence = 16384;
 /// Samples per GPU that a plan tries.
 const char* const kBatches = "[1, 2, 4, 8, 16]";
 
+constexpr std::string_view kCaptured = ".model.json", kHub = "hf:";
+
 std::string model_text(const std::string& model) {
+  if (model.ends_with(kCaptured)) return "captured: " + yaml_quoted(model);
+  if (model.starts_with(kHub)) return "hf: " + yaml_quoted(model.substr(kHub.size()));
   const auto& built_in = architecture_names();
   std::error_code ignored;
   const bool is_file = std::ranges::find(built_in, model) == built_in.end() &&
@@ -57,18 +61,22 @@ std::string cluster_text(const std::string& on) {
 std::string scenario_text(const TypedQuestion& question) {
   std::string model = model_text(question.model);
   if (!question.sequence.empty()) model += ", sequence: " + question.sequence;
+  const std::string precision = !question.precision.empty() ? question.precision
+                                : question.model.ends_with(kCaptured) ? ""
+                                                                      : "bf16_master";
   const bool has_options = question.strategy.find('{') != std::string::npos;
   const std::string train =
       question.tokens.empty() ? "" : fmt::format("train: {{tokens: {}}}\n", question.tokens);
   return fmt::format(
-      "{}model: {{{}, batch_per_gpu: {}, precision: {}}}\n"
+      "{}model: {{{}, batch_per_gpu: {}{}}}\n"
       "cluster: {{{}}}\n"
       "strategy: {}\n"
       "optimizer: {{adamw: {{}}}}\n{}",
       question.framework.empty() || is_several(question.framework)
           ? ""
           : fmt::format("framework: {}\n", yaml_quoted(question.framework)),
-      model, question.batch, question.precision, cluster_text(question.on),
+      model, question.batch, precision.empty() ? "" : ", precision: " + precision,
+      cluster_text(question.on),
       !has_options                         ? fmt::format("{{{}: {{}}}}", question.strategy)
       : question.strategy.starts_with('{') ? question.strategy
                                            : "{" + question.strategy + "}",

@@ -167,9 +167,8 @@ bool is_of_another_kind(HuggingFaceConfig& config) {
 }
 
 constexpr const char* kOtherKinds =
-    "networks of images, of sound and of an encoder beside a decoder are not read from their "
-    "configs: Python's rehearse_sim.capture reads any PyTorch module, and model.units takes times "
-    "of its parts";
+    "where Python has transformers, `rehearse capture FOLDER` makes a model of its own class, and "
+    "--model takes that file; without it, model.units takes times of its parts";
 
 /// What to do with a family that nobody knows.
 std::string remedy_for_unknown(HuggingFaceConfig& config) {

@@ -1,0 +1,67 @@
+"""`rehearse capture NAME`: a network of a library by its name, as a file that `--model` takes."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import traceback
+
+from .named import UnknownNetwork, capture_named
+
+
+def first_line(why: BaseException) -> str:
+    return (str(why).splitlines() or [""])[0]
+
+
+def place_of(why: BaseException) -> str:
+    """The last line of the network's own code, not PyTorch's."""
+    frames = traceback.extract_tb(why.__traceback__)
+    own = [each for each in frames if "/torch/" not in each.filename and "rehearse_sim" not in each.filename]
+    last = (own or frames)[-1]
+    return f"{last.filename}:{last.lineno}: {last.line}"
+
+
+def main(words: list[str]) -> int:
+    """Prints the file's name; what it is, and how to go on, on standard error."""
+    parser = argparse.ArgumentParser(
+        prog="rehearse capture",
+        description="A network by its name, from the library that has it, as a file for --model.",
+        epilog="NAME: hf:ORG/NAME, a folder with config.json, torchvision:swin_t, timm:convnext_large. "
+        "Any other module: rehearse_sim.capture in Python.",
+    )
+    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("--precision", default="bf16", help="fp32, tf32, bf16, fp16, bf16_pure or bf16_master (bf16)")
+    parser.add_argument("--sequence", type=int, default=0, metavar="TOKENS", help="tokens of a sample")
+    parser.add_argument("--out", metavar="FILE", help="write it here; else into a cache")
+    asked = parser.parse_args(words)
+    try:
+        import torch
+    except ImportError:
+        print("rehearse: error: this Python has no torch, which runs the network\n"
+              "remedy: pip install torch transformers, or write its dimensions: "
+              "`rehearse help model.transformer`", file=sys.stderr)  # fmt: skip
+        return 4
+    del torch
+    from .running import CaptureError
+
+    try:
+        found = capture_named(
+            asked.name, precision=asked.precision, sequence=asked.sequence, path=asked.out
+        )
+    except UnknownNetwork as why:
+        print(f"rehearse: error: {why}", file=sys.stderr)
+        return 2
+    except CaptureError as why:
+        print(f"rehearse: error: {asked.name} cannot be captured: {why}\n"
+              "remedy: rehearse_sim.capture takes the module with inputs of your own", file=sys.stderr)  # fmt: skip
+        return 2
+    except Exception as why:  # of the network itself, or of what PyTorch's CPU lacks
+        print(f"rehearse: error: {asked.name} does not run here: {type(why).__name__}: {first_line(why)}\n"
+              f"  at {place_of(why)}\n"
+              "remedy: another --precision; or rehearse_sim.capture takes the module as you change it",
+              file=sys.stderr)  # fmt: skip
+        return 2
+    print(found.note, file=sys.stderr)
+    print(found.path)
+    print(f"rehearse run --model {found.path} --on 1xdgx_h100 --batch 8", file=sys.stderr)
+    return 0
