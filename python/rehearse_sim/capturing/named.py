@@ -23,10 +23,9 @@ LIBRARIES = {"hf": "transformers", "torchvision": "torchvision", "timm": "timm"}
 #: Of a sample where nobody says another: what the network takes, and no more than this.
 MOST_TOKENS = 4096
 AUDIO_SAMPLES = 160_000  # ten seconds at 16 kHz
-LABELS_OF_SPEECH = 64
 #: Tried in turn where a config names no class: what `transformers` calls each task.
-TASKS = ("ForCausalLM", "ForMaskedLM", "ForSeq2SeqLM", "ForImageTextToText", "ForImageClassification",
-         "ForCTC", "ForSpeechSeq2Seq", "")  # fmt: skip
+TASKS = ("ForSpeechSeq2Seq", "ForSeq2SeqLM", "ForCTC", "ForMaskedLM", "ForCausalLM", "ForImageTextToText",
+         "ForZeroShotImageClassification", "ForImageClassification", "")  # fmt: skip
 
 
 class UnknownNetwork(Exception):
@@ -105,6 +104,18 @@ def _config_of(text: str) -> Any:
     return config
 
 
+def _without_chance(config: Any) -> list[str]:
+    """Switches off what chooses by chance which layers run, or what is masked: whole layers that are
+    left out, and spectra that are blotted out, which ask for values."""
+    switched = [name for name in vars(config) if name.endswith("layerdrop") and getattr(config, name)]
+    for name in switched:
+        setattr(config, name, 0.0)
+    if getattr(config, "apply_spec_augment", False):
+        config.apply_spec_augment = False
+        switched.append("apply_spec_augment")
+    return switched
+
+
 def _class_of(config: Any, name: str) -> type:
     import transformers
 
@@ -141,8 +152,8 @@ def _tokens(config: Any, asked: int) -> int:
     known = _first(config, "max_position_embeddings", "n_positions", "max_target_positions", "max_seq_len")
     if asked:
         return asked
-    # RoBERTa's and its like count two positions for padding.
-    return min(known - known % 8 if known else 512, MOST_TOKENS)
+    padding = 2 if known and known % 64 == 2 else 0  # RoBERTa's and its like count two positions more
+    return min(known - padding if known else 512, MOST_TOKENS)
 
 
 def _mean(output: Any) -> Any:
@@ -154,6 +165,13 @@ def _mean(output: Any) -> Any:
     if not found:
         raise UnknownNetwork("its output has no tensor of numbers: rehearse_sim.capture takes a `loss`")
     return sum(each.float().mean() for each in found)
+
+
+def _scores(output: Any) -> Any:
+    """A CTC head's loss up to its lattice, whose size is a matter of values: probabilities in fp32."""
+    import torch
+
+    return -torch.nn.functional.log_softmax(output.logits, dim=-1, dtype=torch.float32).mean()
 
 
 def _shapes(forward: Any, config: Any, tokens: int) -> dict[str, tuple[tuple[int, ...], str]]:
@@ -173,6 +191,7 @@ def _transformers(text: str, name: str, asked: int) -> Plan:
     import torch
 
     config = _config_of(text)
+    switched = _without_chance(config)
     made = _class_of(config, name)
     kind, tokens = made.__name__, _tokens(config, asked)
     takes = inspect.signature(made.forward).parameters
@@ -185,10 +204,8 @@ def _transformers(text: str, name: str, asked: int) -> Plan:
     has_labels = "labels" in takes
     whole = re.search(r"For(CausalLM|MaskedLM|ConditionalGeneration|PreTraining|Seq2SeqLM)|LMHead", kind)
     labels: tuple[int, ...] | None = None
-    if has_labels and whole and "input_ids" in shapes:
+    if has_labels and whole:
         labels = (tokens,)
-    elif has_labels and (whole or "CTC" in kind):
-        labels = (min(LABELS_OF_SPEECH, _first(config, "max_target_positions") or LABELS_OF_SPEECH),)
     elif has_labels and ("Classification" in kind) and "Token" not in kind:
         labels = ()
     elif has_labels and "TokenClassification" in kind:
@@ -205,10 +222,16 @@ def _transformers(text: str, name: str, asked: int) -> Plan:
         return given
 
     own = labels is not None or "return_loss" in takes
+    speech = kind.endswith("ForCTC")
     said = ", ".join(f"{one} {shape}" for one, (shape, _) in shapes.items())
     import transformers
 
     note = f"captured from transformers {transformers.__version__}: {kind} with {said}"
+    if switched:
+        note += f"; without {', '.join(switched)}, which goes by chance"
+    if speech:
+        note += "; CTC's loss up to its lattice"
+        return Plan(lambda: made(config), inputs, None, lambda output, *_: _scores(output), note)
     if not own:
         note += "; without a loss of its own: the mean of its outputs"
     return Plan(lambda: made(config), inputs, None, None if own else lambda output, *_: _mean(output), note)
