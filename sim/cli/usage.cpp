@@ -34,6 +34,11 @@ std::vector<std::string> option_names(const CLI::App& app) {
   return names;
 }
 
+/// What Python and the launcher do, who find this program.
+bool is_beside_this_program(const std::string& word) {
+  return word == "record" || word == "capture" || word == "calibrate" || word == "testbed";
+}
+
 }  // namespace
 
 std::string usage_message(const CLI::App& app, const CLI::ParseError& wrong, int argc,
@@ -47,6 +52,10 @@ std::string usage_message(const CLI::App& app, const CLI::ParseError& wrong, int
     if (std::find(commands.begin(), commands.end(), word) != commands.end()) {
       command = command->get_subcommand(word);
       path += " " + word;
+    } else if (command == &app && is_beside_this_program(word)) {
+      return with_remedy(
+          fmt::format("{} is no command of this program alone", word),
+          fmt::format("./rehearse {} in a checkout, or the wheel's rehearse {}", word, word));
     } else if (!commands.empty() && word.rfind('-', 0) != 0) {
       return with_remedy(
           fmt::format("unknown command \"{}\"", word),
