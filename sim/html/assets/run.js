@@ -35,7 +35,7 @@ function runCards(report) {
     entry("Throughput", "samples_per_s", "rate"),
     entry("Epoch", "epoch_time_s", "time"),
     entry("Training", "train_time_s", "time"),
-    entry("Cost", "cost.usd", "usd"),
+    entry("Cost", "cost.usd", "usd", { remark: report.cost?.prices?.join("; ") }),
     entry("GPU time", "cost.gpu_hours", "gpuHours"),
     entry("Energy", "cost.energy_kwh", "energy"),
     entry("CO2", "cost.co2_kg", "mass"),
