@@ -153,6 +153,7 @@ void add_compare(CLI::App& app) {
   compare_app.add_option("B", command->second, "Another; else A with what --set changes");
   add_overrides(compare_app, command->overrides, "Replace a value of B's scenario (repeatable)");
   add_like(compare_app, command->both);
+  add_price(compare_app, command->overrides);
   add_answer(compare_app, command->answer, "table, json, or csv of the figures");
   compare_app.add_flag("--quiet", command->answer.quiet, "No progress line");
   compare_app.footer(

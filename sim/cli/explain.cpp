@@ -93,6 +93,7 @@ void add_explain(CLI::App& app) {
       *app.add_subcommand("explain", "What bounds a step, and what more of each resource buys");
   const auto question = add_typed_question(explain_app, command->scenario);
   add_overrides(explain_app, command->overrides, "Replace a value (repeatable)");
+  add_price(explain_app, command->overrides);
   add_parsed(explain_app, "--more", command->more, parse_share_above_0,
              "How much more of each resource: --more 25%; else 10%", "PERCENT");
   add_count(explain_app, "--workers", command->workers,

@@ -175,6 +175,27 @@ void add_like(CLI::App& app, std::vector<std::string>& overrides) {
       ->type_name("WAY:TOKENS");
 }
 
+void add_price(CLI::App& app, std::vector<std::string>& overrides) {
+  static const std::vector<std::string> kMarkets = {"on_demand", "reserved", "spot"};
+  const auto is_market = [](const std::string& text) {
+    return std::ranges::find(kMarkets, text) != kMarkets.end();
+  };
+  const auto check = [is_market](const std::string& text) -> std::string {
+    const std::optional<double> usd = decimal_number(text);
+    if (is_market(text) || (usd && *usd >= 0)) return "";
+    return fmt::format("expected USD per node and hour, 31.2, or one of {}; got \"{}\"",
+                       fmt::join(kMarkets, ", "), text);
+  };
+  const auto assign = [&overrides, is_market](const std::string& text) {
+    overrides.push_back((is_market(text) ? "train.market=" : "cluster.usd_per_hour=") + text);
+  };
+  app.add_option_function<std::string>("--price", assign,
+                                       "What nodes cost: USD per node and hour, 31.2, or the\n"
+                                       "market: on_demand (else), reserved or spot")
+      ->check(CLI::Validator(check, "", "price"))
+      ->type_name("USD");
+}
+
 CLI::Option* add_fail_unless(CLI::App& app, std::string& condition) {
   return add_choice(app, "--fail-unless", condition,
                     "Exit with 1 unless its memory fits, or may_fit: at risk is enough",

@@ -75,6 +75,8 @@ void add_output(CLI::App& app, AnswerOptions& answer,
 void add_overrides(CLI::App& app, std::vector<std::string>& overrides, const std::string& about);
 /// `--like data-parallel:20B`: an assignment to train.like.data_parallel.
 void add_like(CLI::App& app, std::vector<std::string>& overrides);
+/// `--price 31.2`, `--price spot`: an assignment to cluster.usd_per_hour or train.market.
+void add_price(CLI::App& app, std::vector<std::string>& overrides);
 CLI::Option* add_fail_unless(CLI::App& app, std::string& condition);
 void add_jobs(CLI::App& app, int& jobs, const std::string& what = "Simulations");
 /// `--format`, `--output`, `--html` and `--color`.

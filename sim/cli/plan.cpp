@@ -147,6 +147,7 @@ void add_plan(CLI::App& app) {
   const auto question = add_typed_plan(plan, command->plan);
   add_overrides(plan, command->overrides, "Replace a value of the plan's scenario (repeatable)");
   add_like(plan, command->overrides);
+  add_price(plan, command->overrides);
   add_format(plan, command->answer);
   add(plan, "--output", command->answer.output,
       "Keep results in this folder; else PLAN.plan,\nor MODEL_on_NxCLUSTER.plan", "FOLDER");

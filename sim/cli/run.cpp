@@ -159,6 +159,7 @@ void add_run(CLI::App& app) {
   const auto question = add_typed_question(run_app, command->scenario);
   add_overrides(run_app, command->overrides, "Replace a value: --set cluster.nodes=8 (repeatable)");
   add_like(run_app, command->overrides);
+  add_price(run_app, command->overrides);
   std::vector<CLI::Option*> answers{add_format(run_app, command->answer)};
   add_output(run_app, command->answer, "Write the report to this file");
   answers.push_back(

@@ -197,6 +197,7 @@ void add_sweep(CLI::App& app) {
   add_overrides(sweep_app, command->overrides,
                 "Replace a value of the study's scenario (repeatable)");
   add_like(sweep_app, command->overrides);
+  add_price(sweep_app, command->overrides);
   add_format(sweep_app, command->answer);
   add(sweep_app, "--output", command->answer.output,
       "Keep results in this folder; else STUDY.results", "FOLDER");

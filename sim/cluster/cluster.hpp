@@ -12,6 +12,7 @@
 #include "cluster/gpu_architecture.hpp"
 #include "cluster/nccl_options.hpp"
 #include "cluster/power.hpp"
+#include "cluster/prices.hpp"
 #include "config/document.hpp"
 #include "model/model.hpp"
 #include "profile/comm_links.hpp"
@@ -104,8 +105,7 @@ struct Node {
   std::optional<int> cores{};    ///< of its CPUs, no hyper-threads; nothing: unknown
   /// CPU time of an eager operator on its host; nothing: unknown (cost.hpp, kHostOperator).
   std::optional<Seconds> host_launch{};
-  std::optional<double> usd_per_hour;       ///< on demand
-  std::optional<double> spot_usd_per_hour;  ///< while nobody pays more for it
+  NodePrices prices{};
 };
 
 struct NodeGroup {

@@ -30,8 +30,13 @@ std::shared_ptr<const KernelCurves> known_curves(const std::string& name);
 Node read_node(const Value& value, bool needs_network);
 /// A GPU's memory: above zero.
 Bytes read_memory(const Value& value);
-/// `usd_per_hour: 32.77` (on demand) or `{on_demand: 32.77, spot: 11.3}`, of one node.
-void read_price(const Value& value, Node& node);
+/// `usd_per_hour: 32.77` (on demand) or `{on_demand: 32.77, reserved: 20.1, spot: 11.3}`, of one
+/// node.
+NodePrices read_own_prices(const Value& value);
+/// The row of platforms/prices.yaml; nothing: no price of that cluster is published.
+std::optional<NodePrices> shipped_prices(const std::string& name);
+/// The same, for the nodes with GPUs whose price nobody says.
+void take_shipped_prices(const std::string& name, Cluster& cluster);
 /// The cores of a node's CPUs: one or more.
 int read_cores(const Value& value);
 /// The number of NICs of a node with so many GPUs: each serves one GPU or more.

@@ -33,6 +33,13 @@ std::string describe(const NodeGroup& group) {
   return text;
 }
 
+/// "; 55.04 USD/h"; nothing: no price on demand.
+std::string describe_price(const Cluster& cluster) {
+  const Node& node = cluster.groups.front().node;
+  if (cluster.groups.size() != 1 || !node.prices.on_demand) return "";
+  return fmt::format("; {:.2f} USD a node and hour", *node.prices.on_demand);
+}
+
 std::vector<std::filesystem::path> cluster_files() {
   const std::filesystem::path folder = platforms_folder() / "clusters";
   if (!std::filesystem::is_directory(folder)) {
@@ -94,12 +101,13 @@ std::optional<Value> shipped_cluster(const std::string& name) {
 std::string describe_cluster(const std::string& name) {
   const std::optional<Value> shipped = shipped_cluster(name);
   check(shipped.has_value(), "a cluster that is not shipped");
-  const Cluster cluster = read_cluster(*shipped);
+  Cluster cluster = read_cluster(*shipped);
+  take_shipped_prices(name, cluster);
   std::string text;
   for (const NodeGroup& group : cluster.groups) {
     text += (text.empty() ? "" : "; ") + describe(group);
   }
-  return text + "; " + fabric_name(cluster.fabric);
+  return text + "; " + fabric_name(cluster.fabric) + describe_price(cluster);
 }
 
 }  // namespace rehearse::inline cluster

@@ -31,6 +31,25 @@ CollectiveModel usual_collectives(const Cluster& cluster) {
   return real ? CollectiveModel::nccl : CollectiveModel::links;
 }
 
+/// The only group with GPUs: what `nodes` and `gpus_per_node` of a `use:` change. Groups of CPU
+/// nodes stay.
+NodeGroup& gpu_group(Cluster& cluster, const Value& where,
+                     const char* remedy = "write the cluster inline with `groups:`") {
+  const auto has_gpus = [](const NodeGroup& group) { return group.node.gpus > 0; };
+  if (std::count_if(cluster.groups.begin(), cluster.groups.end(), has_gpus) != 1) {
+    where.fail(fmt::format("{} has several groups with GPUs; which one is meant?", cluster.name),
+               remedy);
+  }
+  return *std::find_if(cluster.groups.begin(), cluster.groups.end(), has_gpus);
+}
+
+/// Of the cluster's nodes with GPUs, whatever else says it.
+void read_price(Map& map, Cluster& cluster) {
+  if (const std::optional<Value> price = map.optional("usd_per_hour"))
+    gpu_group(cluster, *price, "give each group's node its own usd_per_hour").node.prices =
+        read_own_prices(*price);
+}
+
 void read_collectives(Map& map, Cluster& cluster) {
   const std::optional<Value> model = map.optional("collectives"), options = map.optional("nccl");
   if (model) {
@@ -184,6 +203,7 @@ Cluster read_inline(const Value& value, const std::string& name) {
       has_machines);
   cluster.collectives = usual_collectives(cluster);
   read_part([&] { read_common(map, cluster); });
+  read_part([&] { read_price(map, cluster); }, has_machines);
   cluster.source = string_if(map, "source", "");
   read_part([&] { finish(map, cluster); }, has_machines);
   return cluster;
@@ -205,24 +225,17 @@ Cluster read_used(const Value& use) {
     return read_use(root);
   }
   const std::string name = use.as_string();
-  if (const auto shipped = shipped_cluster(name)) return read_inline(*shipped, name);
+  if (const auto shipped = shipped_cluster(name)) {
+    Cluster cluster = read_inline(*shipped, name);
+    take_shipped_prices(name, cluster);
+    return cluster;
+  }
   const std::vector<std::string> gpus = gpu_names();
   if (std::ranges::find(gpus, name) != gpus.end())
     use.fail(fmt::format("{} is a GPU, no cluster", name),
              fmt::format("write its machine: {{nodes: 1, node: {{gpus: 1, gpu: {}}}}}", name));
   use.as_choice(cluster_names());
   throw InternalError("internal error: a cluster that is named and not shipped");
-}
-
-/// The only group with GPUs: what `nodes` and `gpus_per_node` of a `use:` change. Groups of CPU
-/// nodes stay.
-NodeGroup& gpu_group(Cluster& cluster, const Value& where) {
-  const auto has_gpus = [](const NodeGroup& group) { return group.node.gpus > 0; };
-  if (std::count_if(cluster.groups.begin(), cluster.groups.end(), has_gpus) != 1) {
-    where.fail(fmt::format("{} has several groups with GPUs; which one is meant?", cluster.name),
-               "write the cluster inline with `groups:`");
-  }
-  return *std::find_if(cluster.groups.begin(), cluster.groups.end(), has_gpus);
 }
 
 /// Fewer GPUs of a node share the NICs that are theirs: GPU i keeps the NIC that it has in the
@@ -335,9 +348,7 @@ void override_hosts(Map& map, Cluster& cluster) {
 void override_gpus(Map& map, Cluster& cluster) {
   const std::optional<Value> speed = map.optional("speed");
   const std::optional<Value> memory = map.optional("memory");
-  const std::optional<Value> price = map.optional("usd_per_hour");
   const std::optional<Value> tdp = map.optional("tdp");
-  if (price) read_price(*price, gpu_group(cluster, *price).node);
   for (NodeGroup& group : cluster.groups) {
     if (group.node.gpus == 0) continue;
     if (speed) group.node.speed = speed->as_positive_number();
@@ -375,8 +386,9 @@ Cluster read_use(const Value& value) {
         "names");
   }
   const bool is_known = mistakes_so_far() == before;
-  for (const auto override_some : {override_size, override_network, override_inner_links,
-                                   override_hosts, override_gpus, override_fabric, read_common}) {
+  for (const auto override_some :
+       {override_size, override_network, override_inner_links, override_hosts, override_gpus,
+        override_fabric, read_price, read_common}) {
     read_part([&] { override_some(map, cluster); }, is_known);
   }
   cluster.name = string_if(map, "name", cluster.name);

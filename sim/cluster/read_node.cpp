@@ -146,18 +146,19 @@ int read_nics(const Value& value, int gpus) {
   return nics;
 }
 
-void read_price(const Value& value, Node& node) {
-  node.spot_usd_per_hour.reset();
+NodePrices read_own_prices(const Value& value) {
+  NodePrices prices;
   if (!value.is_map()) {
-    node.usd_per_hour = value.as_non_negative_number();
-    return;
+    prices.on_demand = value.as_non_negative_number();
+    return prices;
   }
   Map map = value.as_map();
-  node.usd_per_hour = map.require("on_demand").as_non_negative_number();
-  if (const std::optional<Value> spot = map.optional("spot")) {
-    node.spot_usd_per_hour = spot->as_non_negative_number();
-  }
+  prices.on_demand = map.require("on_demand").as_non_negative_number();
+  if (const auto reserved = map.optional("reserved"))
+    prices.reserved = reserved->as_non_negative_number();
+  if (const auto spot = map.optional("spot")) prices.spot = spot->as_non_negative_number();
   map.finish();
+  return prices;
 }
 
 namespace {
@@ -278,7 +279,8 @@ Node read_node(const Value& value, bool needs_network) {
   if (const std::optional<Value> launch = map.optional("host_launch"))
     node.host_launch = launch->as_seconds();
   read_network_side(map, node, needs_network);
-  if (const std::optional<Value> price = map.optional("usd_per_hour")) read_price(*price, node);
+  if (const std::optional<Value> price = map.optional("usd_per_hour"))
+    node.prices = read_own_prices(*price);
   map.finish();
   return node;
 }

@@ -9,9 +9,6 @@
 
 namespace rehearse::inline economy {
 
-/// How nodes are rented: `train.market`.
-enum class Market { on_demand, spot };
-
 /// Power that a GPU draws, as shares of its thermal design power, and what stands around it:
 /// `energy`.
 struct EnergyOptions {

@@ -56,7 +56,8 @@ std::vector<KeySection> cluster_keys() {
         {"speed", "number > 0", "-", "Beside `use`: as of a node."},
         {"memory", "size", "-", "Beside `use`: each GPU's memory."},
         {"tdp", "text (W, kW)", "-", "Beside `use`: each GPU's power."},
-        {"usd_per_hour", "as cluster.node.usd_per_hour", "-", "Beside `use`: a node's price."}}},
+        {"usd_per_hour", "as cluster.node.usd_per_hour", "-",
+         "Price of a node with GPUs, whatever else says it."}}},
 
       {"cluster.nccl.", "NCCL of a cluster", "NCCL", "sim/cluster/nccl_options.cpp",
        nccl_keys()},
@@ -91,6 +92,7 @@ std::vector<KeySection> cluster_keys() {
          "What carries bytes between NICs: tcp below 100 Gbit/s."},
         {"usd_per_hour", "number >= 0 (USD) or map", "-", "Price of a node."},
         {"usd_per_hour.on_demand", "number >= 0 (USD)", "required", "Price on demand."},
+        {"usd_per_hour.reserved", "number >= 0 (USD)", "-", "Price of a node that is reserved."},
         {"usd_per_hour.spot", "number >= 0 (USD)", "-", "Price of a spot node."}}},
 
       {"cluster.node.transport.", "Transport of the NICs", "nccl-tests, cloud providers", kLinks,

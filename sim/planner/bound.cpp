@@ -23,7 +23,8 @@ Json to_json(const Bound& bound) {
           {"memory_at_least", bound.memory_at_least},
           {"in_pieces", bound.in_pieces},
           {"machine", bound.machine},
-          {"node_price", bound.node_price}};
+          {"node_price", bound.node_price},
+          {"prices", bound.prices}};
 }
 
 Bound bound_from(const Json& json) {
@@ -36,7 +37,8 @@ Bound bound_from(const Json& json) {
               .memory_at_least = json.at("memory_at_least"),
               .in_pieces = json.at("in_pieces"),
               .machine = json.at("machine"),
-              .node_price = json.at("node_price")};
+              .node_price = json.at("node_price"),
+              .prices = json.at("prices")};
   for (const Json& one : json.at("best")) {
     bound.best[static_cast<Metric>(one.at(0).get<int>())] = {one.at(1), one.at(2), one.at(3)};
   }

@@ -3,6 +3,7 @@
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "base/error.hpp"
 #include "planner/metric.hpp"
@@ -26,6 +27,8 @@ struct Bound {
   bool in_pieces = false;        ///< memory would suffice, but only in pieces that are too small
   std::string machine;           ///< the cluster's name, by which prices are told apart
   double node_price = 0;         ///< USD per hour of one node; 0: none, or nodes differ
+  /// Which prices those are: "aws_p5 55.04 USD a node and hour, on demand, ...".
+  std::vector<std::string> prices{};
 };
 
 /// As text, between processes.

@@ -34,7 +34,7 @@ std::string unpriced_text(const PreparedPlan& prepared) {
     if (asks && one.bound.error.empty() && one.bound.unknown.contains(Metric::usd))
       machines.insert(one.bound.machine);
   if (machines.empty()) return "";
-  return fmt::format("{} {} no price, and {} left out: --set cluster.usd_per_hour says it. ",
+  return fmt::format("{} {} no price, and {} left out: --price says it. ",
                      fmt::join(machines, ", "), machines.size() == 1 ? "has" : "have",
                      machines.size() == 1 ? "is" : "are");
 }
@@ -74,6 +74,18 @@ std::string loss_sentence(const PlanResult& result) {
 }
 
 }  // namespace
+
+std::vector<std::string> prices_of(const PlanResult& result) {
+  std::vector<std::string> all;
+  for (const Candidate& one : result.prepared.candidates) {
+    if (!one.bound.error.empty() || one.bound.unknown.contains(Metric::usd)) continue;
+    for (const std::string& price : one.bound.prices) {
+      std::string text = fmt::format("{}: {}", one.bound.machine, price);
+      if (std::ranges::find(all, text) == all.end()) all.push_back(std::move(text));
+    }
+  }
+  return all;
+}
 
 std::vector<std::size_t> told_candidates(const PlanResult& result) {
   const std::vector<Candidate>& candidates = result.prepared.candidates;
@@ -135,7 +147,8 @@ std::string plan_answer(const PlanResult& result) {
   const Objective& objective = prepared.plan.objective;
   const PlanCount all = count(result);
   if (!result.choice)
-    return fmt::format("Nothing is feasible among {} candidates.", all.candidates);
+    return fmt::format("{}Nothing is feasible among {} candidates.", unpriced_text(prepared),
+                       all.candidates);
   const Candidate& choice = prepared.candidates[*result.choice];
   const std::vector<std::string>& frameworks = prepared.plan.frameworks;
   std::string text = fmt::format(

@@ -11,6 +11,10 @@ namespace rehearse::inline planner {
 /// Says first what to take, its figures, and the choices next to it.
 std::string plan_answer(const PlanResult& result);
 
+/// Which prices candidates are ranked by, and of which dates: "aws_p5: 55.04 USD a node and hour,
+/// on demand, ..."; none where nobody says how long the training is.
+std::vector<std::string> prices_of(const PlanResult& result);
+
 /// Ranked candidates that say something new: where machines are compared, the best on each of them
 /// and on each number of its GPUs; else those whose figures no better one has.
 std::vector<std::size_t> told_candidates(const PlanResult& result);

@@ -227,6 +227,7 @@ std::string plan_json(const PlanResult& result) {
   json["frameworks"] = prepared.plan.frameworks;
   json["objective"] = objective_json(prepared.plan.objective);
   json["constraints"] = constraints_json(prepared.plan);
+  json["prices"] = prices_of(result);
   json["counts"] = counts_json(result);
   if (prepared.plan.layouts) {
     json["not_legal"] = Ordered::array();

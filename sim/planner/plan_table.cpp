@@ -132,6 +132,9 @@ void put_question(const PlanResult& result, Page& page) {
     page.wrapped_field(frameworks.size() == 1 ? "framework" : "frameworks", Ink::plain,
                        fmt::format("{}{}", fmt::join(frameworks, ", "),
                                    frameworks.size() == 1 ? ", of all candidates" : ""));
+  const std::vector<std::string> prices = prices_of(result);
+  for (const std::string& price : prices)
+    page.wrapped_field(&price == prices.data() ? "prices" : "", Ink::faint, price);
   const PlanCount all = count(result);
   page.wrapped_field(
       "searched", Ink::faint,

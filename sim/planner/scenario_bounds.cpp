@@ -1,5 +1,7 @@
 #include "planner/scenario_bounds.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -89,7 +91,9 @@ void add_unknown(const Scenario& scenario, Bound& bound) {
       bound.unknown[metric] = endless;
     }
   } else if (!usd_per_hour(scenario)) {
-    bound.unknown[Metric::usd] = "the nodes have no usd_per_hour";
+    bound.unknown[Metric::usd] =
+        fmt::format("{} has no price, which usd_per_hour or --price says",
+                    scenario.cluster.name == "inline" ? "the cluster" : scenario.cluster.name);
   }
   if (trains && !scenario.energy) {
     for (const Metric metric : {Metric::energy, Metric::co2})
@@ -149,6 +153,7 @@ void add_figures(const Scenario& scenario, Bound& bound) {
   exact(Metric::global_batch, machine.schedule.samples_per_iteration);
   bound.machine = scenario.cluster.name;
   bound.node_price = node_price(scenario);
+  bound.prices = price_words(scenario.cluster, scenario.train.market);
   add_memory(scenario, machine, bound);
   add_times(scenario, machine, bound);
   add_unknown(scenario, bound);
@@ -168,6 +173,7 @@ void add_layout_figures(const Scenario& scenario, Bound& bound) {
         replicas * layout.micro_batches * static_cast<double>(scenario.batch_per_gpu));
   bound.machine = scenario.cluster.name;
   bound.node_price = node_price(scenario);
+  bound.prices = price_words(scenario.cluster, scenario.train.market);
   add_unknown(scenario, bound);
   const std::optional<LayoutBound> least = layout_bound(scenario);
   if (!least) return;

@@ -113,11 +113,12 @@ const Node& gpu_node(const Cluster& cluster) {
 }
 
 void add_market_lines(const Scenario& scenario, std::vector<std::string>& lines) {
-  if (scenario.train.market == Market::on_demand) return;
+  const Market market = scenario.train.market;
   for (const NodeGroup& group : scenario.cluster.groups) {
-    if (!group.node.usd_per_hour || group.node.spot_usd_per_hour) continue;
-    lines.push_back(
-        fmt::format("train.market: {} has no spot price: on demand, never taken away", group.name));
+    if (!group.node.prices.any() || group.node.prices.in(market)) continue;
+    lines.push_back(fmt::format("train.market: {} has no {} price: on demand{}", group.name,
+                                to_string(market),
+                                market == Market::spot ? ", never taken away" : ""));
   }
 }
 
@@ -197,6 +198,7 @@ std::optional<CostReport> cost_report(const Scenario& scenario, const Report& re
                 .energy = bill};
   const CostParts& parts = *cost.usd_by_part;
   cost.usd = parts.training + parts.failures + parts.start + parts.energy;
+  cost.prices = price_words(scenario.cluster, scenario.train.market);
   add_market_lines(scenario, lines);
   return cost;
 }

@@ -16,8 +16,8 @@ double spot_nodes(const Cluster& cluster) {
   double priced = 0, spot = 0, all = 0;
   for (const NodeGroup& group : cluster.groups) {
     all += group.nodes;
-    if (group.node.usd_per_hour) priced += group.nodes;
-    if (group.node.spot_usd_per_hour) spot += group.nodes;
+    if (group.node.prices.any()) priced += group.nodes;
+    if (group.node.prices.spot) spot += group.nodes;
   }
   return priced > 0 ? spot : all;
 }

@@ -170,7 +170,7 @@ constexpr auto json_fields(const CostReport*) {
   return std::tuple(field("usd", &CostReport::usd), field("gpu_hours", &CostReport::gpu_hours),
                     field("usd_by_part", &CostReport::usd_by_part),
                     field("energy_kwh", &CostReport::energy_kwh),
-                    field("co2_kg", &CostReport::co2_kg));
+                    field("co2_kg", &CostReport::co2_kg), field("prices", &CostReport::prices));
 }
 
 constexpr auto json_fields(const EnergyReport*) {

@@ -120,6 +120,9 @@ void add_times(const Report& report, Page& page) {
                         framed(" (", range_text(report, "cost.usd", money), " USD)") + "; "
                   : "";
   page.wrapped_field("", Ink::plain, cost + kLengthIsGiven);
+  if (!report.cost) return;
+  for (const std::string& price : report.cost->prices)
+    page.wrapped_field("price", Ink::plain, price);
 }
 
 // --- where a step goes ---------------------------------------------------------------------------

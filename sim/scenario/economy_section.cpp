@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "config/fields.hpp"
 #include "config/mistakes.hpp"
 #include "scenario/section_keys.hpp"
@@ -199,22 +201,24 @@ StartOptions read_start(const Value& value, const Scenario& scenario) {
   return start;
 }
 
-// --- spot
+// --- market
 
-void check_spot(const Value& market, const Scenario& scenario) {
-  if (!scenario.failures || !scenario.failures->mean_time_to_preemption) {
-    market.fail("spot nodes are taken away: how soon?",
-                "give `failures: {mean_time_to_preemption: 20h, ...}`");
-  }
-  bool priced = false, spot = false;
-  for (const NodeGroup& group : scenario.cluster.groups) {
-    priced = priced || group.node.usd_per_hour;
-    spot = spot || group.node.spot_usd_per_hour;
-  }
-  if (priced && !spot) {
-    market.fail("no node of the cluster has a spot price",
-                "give it beside the other, `usd_per_hour: {on_demand: 32.77, spot: 11.3}`");
-  }
+/// The price that counts is one that a node has: no other market's takes its place unasked.
+void check_market(const Value& value, const Scenario& scenario) {
+  const Market market = scenario.train.market;
+  const bool preempted = scenario.failures && scenario.failures->mean_time_to_preemption;
+  const std::vector<NodeGroup>& groups = scenario.cluster.groups;
+  const bool priced =
+      std::ranges::any_of(groups, [](const NodeGroup& one) { return one.node.prices.any(); });
+  const bool has = std::ranges::any_of(
+      groups, [&](const NodeGroup& one) { return one.node.prices.in(market).has_value(); });
+  if (priced && !has)
+    value.fail(fmt::format("no node of the cluster has a {} price", to_string(market)),
+               fmt::format("give it beside the other, `usd_per_hour: {{on_demand: 32.77, {}}}`",
+                           market == Market::spot ? "spot: 11.3" : "reserved: 20.1"));
+  if (market == Market::spot && !preempted)
+    value.fail("spot nodes are taken away: how soon?",
+               "give `failures: {mean_time_to_preemption: 20h, checkpoint: {write: 30s}}`");
 }
 
 /// Studies vary what a job does when a node fails, and what its nodes cost: what it has no use for
@@ -225,10 +229,11 @@ void say_unused(const FailureOptions& failures, const Train& train,
     assumptions.push_back(
         fmt::format("failures.repair = {}: without effect, as on_failure: restart waits for none",
                     format(failures.repair)));
-  if (failures.mean_time_to_preemption && train.market == Market::on_demand)
-    assumptions.push_back(fmt::format(
-        "failures.mean_time_to_preemption = {}: without effect, as train.market is on_demand",
-        format(*failures.mean_time_to_preemption)));
+  if (failures.mean_time_to_preemption && train.market != Market::spot)
+    assumptions.push_back(
+        fmt::format("failures.mean_time_to_preemption = {}: without effect, as train.market is {}",
+                    format(*failures.mean_time_to_preemption),
+                    train.market == Market::reserved ? "reserved" : "on_demand"));
 }
 
 void check_has_length(const Value& value, const Train& train) {
@@ -265,9 +270,8 @@ void read_economy_sections(Map& root, Scenario& scenario) {
   read_part([&] {
     if (start) scenario.start = read_start(*start, scenario);
   });
-  if (scenario.train.market == Market::spot) {
-    check_spot(root.require("train").as_map().require("market"), scenario);
-  }
+  if (scenario.train.market != Market::on_demand)
+    check_market(root.require("train").as_map().require("market"), scenario);
 }
 
 }  // namespace rehearse::inline scenario

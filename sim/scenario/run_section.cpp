@@ -128,7 +128,9 @@ Fields<Train> train_fields() {
           field("steps", &T::steps, form::integer(1, kMost),
                 "Steps of the optimizer, in the place of epochs or tokens."),
           silent("market", &T::market,
-                 form::choice<Market>({{"on_demand", Market::on_demand}, {"spot", Market::spot}}),
+                 form::choice<Market>({{"on_demand", Market::on_demand},
+                                       {"reserved", Market::reserved},
+                                       {"spot", Market::spot}}),
                  "Which price counts.")
               .otherwise("on_demand")};
 }

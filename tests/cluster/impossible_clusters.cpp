@@ -56,7 +56,8 @@ constexpr Impossible kImpossible[] = {
      "busy_cores: busy_cores needs shared_cores", "give shared_cores, too"},
     {TWO "shared_core: 4\nbusy_cores: {slowdown: 1.2}\n", "3:1",
      "shared_core: unknown key; known keys here: busy_cores, collectives, comm_profile, "
-     "fabric, gloo, groups, head_start, kernels, name, nccl, node, nodes, shared_cores, source",
+     "fabric, gloo, groups, head_start, kernels, name, nccl, node, nodes, shared_cores, source, "
+     "usd_per_hour",
      "did you mean \"shared_cores\"?"},
     {"{use: aws_p4d, busy_cores: {slowdown: 1.2}, shared_core: 4}", "1:45",
      "shared_core: unknown key; known keys here: busy_cores, collectives, comm_profile, cores, "
@@ -164,8 +165,9 @@ constexpr Impossible kImpossible[] = {
      "gcp_a2_highgpu, gcp_a2_ultragpu, gcp_a3_high, gcp_a3_mega, gcp_a3_ultra, gcp_a4_high, "
      "generic, "
      "gmu_hopper_a100, lambda_b200, lambda_h100, lambda_h100_cluster, lightning_a10g, "
-     "oracle_a100, oracle_b200, oracle_bm_gpu4, oracle_h100, oracle_h200, oracle_mi300x, "
-     "oracle_mi355x, rtx_3090_8x, rtx_4090_8x; got \"dgx_h10\"",
+     "nebius_b200, nebius_h200, oracle_a100, oracle_b200, oracle_bm_gpu4, oracle_h100, "
+     "oracle_h200, oracle_mi300x, "
+     "oracle_mi355x, rtx_3090_8x, rtx_4090_8x, verda_h100; got \"dgx_h10\"",
      "did you mean \"dgx_h100\"?"},
     {"{use: gmu_hopper_a100, gpus_per_node: 8}", "1:39",
      "gpus_per_node: a node of gmu_hopper_a100 has 4 GPUs; got 8",

@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(every_key_of_a_node_is_read) {
       "  nic_burst: 128KiB\n"
       "  speed: 0.5\n"
       "  tdp: 0.35kW\n"
-      "  usd_per_hour: {on_demand: 32.77, spot: 11.3}\n"
+      "  usd_per_hour: {on_demand: 32.77, reserved: 20.1, spot: 11.3}\n"
       "shared_cores: 16\n"
       "busy_cores: {slowdown: 1.25, spread: 0.1}\n");
   BOOST_TEST(cluster.name == "mine");
@@ -92,8 +92,9 @@ BOOST_AUTO_TEST_CASE(every_key_of_a_node_is_read) {
   BOOST_TEST(node.speed == 0.5);
   BOOST_TEST(node.nic_burst.value() == 131072.0);
   BOOST_TEST(node.gpu.tdp.value().value() == 350, kTolerance);
-  BOOST_TEST(node.usd_per_hour.value() == 32.77);
-  BOOST_TEST(node.spot_usd_per_hour.value() == 11.3);
+  BOOST_TEST(node.prices.on_demand.value() == 32.77);
+  BOOST_TEST(node.prices.reserved.value() == 20.1);
+  BOOST_TEST(node.prices.spot.value() == 11.3);
   BOOST_TEST(cluster.shared_cores.value() == 16);
   BOOST_TEST(cluster.busy_cores.value().slowdown == 1.25);
   BOOST_TEST(cluster.busy_cores.value().spread == 0.1);
@@ -182,7 +183,7 @@ BOOST_AUTO_TEST_CASE(a_used_platform_takes_every_override) {
   BOOST_TEST(cluster.shared_cores.value() == 3);
   BOOST_TEST(node.speed == 0.5);
   BOOST_TEST(node.gpu.memory.value() == 10 * kGiB);
-  BOOST_TEST(node.usd_per_hour.value() == 1.5);
+  BOOST_TEST(node.prices.on_demand.value() == 1.5);
   BOOST_TEST(cluster.comm_profile == "");
   BOOST_TEST(std::holds_alternative<Torus>(cluster.fabric));
 }
@@ -310,8 +311,8 @@ BOOST_AUTO_TEST_CASE(overrides_change_every_network_but_only_gpu_nodes_compute) 
   BOOST_TEST(server.speed == 1.0);
   BOOST_TEST(worker.gpu.memory.value() == kGiB);
   BOOST_TEST(server.gpu.memory.value() == 0.0);
-  BOOST_TEST(worker.usd_per_hour.value() == 3.0);
-  BOOST_TEST(!server.usd_per_hour.has_value());
+  BOOST_TEST(worker.prices.on_demand.value() == 3.0);
+  BOOST_TEST(!server.prices.any());
 }
 
 BOOST_AUTO_TEST_CASE(a_platforms_folder_that_is_not_there_is_missing) {
@@ -376,9 +377,11 @@ BOOST_DATA_TEST_CASE(every_shipped_cluster_is_described,
 
 BOOST_AUTO_TEST_CASE(the_descriptions_of_platforms_name_gpus_links_and_network) {
   BOOST_TEST(describe_cluster("aws_p4d") ==
-             "1 x 8 A100-SXM-40, NVLink 300 GB/s, 4 x NIC 12.5 GB/s; star");
+             "1 x 8 A100-SXM-40, NVLink 300 GB/s, 4 x NIC 12.5 GB/s; star; "
+             "21.96 USD a node and hour");
   BOOST_TEST(describe_cluster("aws_g5_12xlarge") ==
-             "1 x 4 A10G, PCIe 24.0 GB/s through host memory, 1 x NIC 5.00 GB/s; star");
+             "1 x 4 A10G, PCIe 24.0 GB/s through host memory, 1 x NIC 5.00 GB/s; star; "
+             "5.67 USD a node and hour");
   BOOST_TEST(describe_cluster("lightning_a10g") ==
              "4 x 1 A10G, 1 x NIC 313 MB/s; 1 x CPU node, 1 x NIC 313 MB/s; star");
 }

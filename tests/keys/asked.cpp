@@ -107,7 +107,8 @@ class Corpus {
     if (folder == "kernels") return std::nullopt;  // of platforms/kernels/fit, told in its README
     if (folder == "frameworks") return std::nullopt;  // told in their README
     if (folder == "formats" || path.filename() == "hub.yaml") return std::nullopt;  // likewise
-    if (path.filename() == "servers.yaml") return std::nullopt;  // told in itself
+    if (path.filename() == "servers.yaml" || path.filename() == "prices.yaml")
+      return std::nullopt;                             // told in themselves
     if (folder == "convergence") return std::nullopt;  // laws and points, told in their headers
     if (folder == "comm") return "comm_profile/";
     if (path.parent_path().parent_path().filename() == "compute") return "compute_profile/";

@@ -19,7 +19,7 @@ inline const char* const kMachine =
     "nic_burst: 1MiB, host_bandwidth: 90GBps, cores: 8, host_launch: 40us, memory: 80GiB, tdp: "
     "400W, speed: 1.1, "
     "pcie: 20GBps, pcie_latency: 1us, pcie_peer_to_peer: false, staged_rate: 20GBps, "
-    "usd_per_hour: {on_demand: 9, spot: 3}, ";
+    "usd_per_hour: {on_demand: 9, reserved: 4, spot: 3}, ";
 inline const char* const kGpu =
     "gpu: {fp32: 30TFLOPs, memory: 24GiB, memory_bandwidth: 900GBps, tdp: 300W, profiles: /, "
     "kernels: {matrix: 0.7, matrix_fp32: 0.7, matrix_memory: 0.7, attention: 0.3, memory: 0.8, "

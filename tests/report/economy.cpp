@@ -16,7 +16,7 @@ const auto kExact = boost::test_tools::tolerance(1e-9);
 Scenario priced() {
   Scenario toy_scenario = scenario_with(Ddp{});
   toy_scenario.train = {.samples_per_epoch = 1'600'000, .epochs = 36, .steps = {}};
-  toy_scenario.cluster.groups[0].node.spot_usd_per_hour = 4;
+  toy_scenario.cluster.groups[0].node.prices.spot = 4;
   toy_scenario.cluster.groups[0].node.gpu.tdp = Watts(400);
   return toy_scenario;
 }
@@ -116,6 +116,24 @@ BOOST_AUTO_TEST_CASE(spot_nodes_are_cheaper_and_taken_away) {
   // Once in 100 h and once in 25 h: once in 20 h, two nodes once in 10 h.
   BOOST_TEST(report.goodput->job_mtbf.value() == 10 * 3600, kExact);
   BOOST_TEST(report.cost->usd_by_part->training == 2 * 4 * 6.75, kExact);
+}
+
+BOOST_AUTO_TEST_CASE(reserved_nodes_cost_their_own_price_and_stay) {
+  Scenario toy_scenario = priced();
+  toy_scenario.failures = failures();
+  toy_scenario.train.market = Market::reserved;
+  toy_scenario.cluster.groups[0].node.prices.reserved = 6;
+  const Report report = report_of(toy_scenario);
+  BOOST_TEST(report.goodput->job_mtbf.value() == 50 * 3600, kExact);
+  BOOST_TEST(report.cost->usd_by_part->training == 2 * 6 * 6.75, kExact);
+}
+
+BOOST_AUTO_TEST_CASE(a_cost_says_which_price_it_rests_on) {
+  Scenario toy_scenario = priced();
+  const std::vector<std::string> given = {"10.00 USD a node and hour, on demand, as given"};
+  BOOST_TEST(report_of(toy_scenario).cost->prices == given, boost::test_tools::per_element());
+  toy_scenario.cluster.groups[0].node.prices = {};
+  BOOST_TEST(report_of(toy_scenario).cost->prices.empty());
 }
 
 BOOST_AUTO_TEST_CASE(spares_are_paid_for) {

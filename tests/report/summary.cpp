@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(without_a_training_there_is_no_cost_and_without_a_price_no_
   Scenario toy_scenario = scenario_with(Ddp{});
   BOOST_TEST(!ddp_report(toy_scenario).cost.has_value());
   toy_scenario.train = {.samples_per_epoch = 1'600'000, .epochs = 36, .steps = {}};
-  toy_scenario.cluster.groups[0].node.usd_per_hour.reset();
+  toy_scenario.cluster.groups[0].node.prices = {};
   const Report report = ddp_report(toy_scenario);
   BOOST_REQUIRE(report.cost.has_value());
   BOOST_TEST(!report.cost->usd.has_value());

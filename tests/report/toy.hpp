@@ -44,7 +44,7 @@ inline Cluster two_gpus() {
   node.gpu.name = "toy";
   node.gpu.fp32 = FlopsPerSecond(100e12);
   node.gpu.memory = Bytes(80e9);
-  node.usd_per_hour = 10;
+  node.prices.on_demand = 10;
   Cluster cluster;
   cluster.name = "pair";
   cluster.groups = {{.name = "workers", .nodes = 2, .node = node}};

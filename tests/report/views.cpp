@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(json_has_the_schemas_keys_in_their_order) {
   check_keys(json["steady_state"], {"reached", "from_s", "to_s", "steps_of_slowest_worker",
                                     "throughput_error", "staleness_error"});
   check_keys(json["staleness"], {"mean", "p50", "p99", "max", "histogram"});
-  check_keys(json["cost"], {"usd", "gpu_hours", "usd_by_part", "energy_kwh", "co2_kg"});
+  check_keys(json["cost"], {"usd", "gpu_hours", "usd_by_part", "energy_kwh", "co2_kg", "prices"});
   check_keys(json["cost"]["usd_by_part"], {"training", "failures", "start", "energy"});
   check_keys(json["energy"], {"power_w", "gpus_w", "hosts_w", "pue_w", "step_j"});
   check_keys(json["goodput"],

@@ -71,7 +71,8 @@ inline Report whole_report() {
                            .usd = 23.5,
                            .usd_by_part = CostParts{.training = 20, .failures = 2, .energy = 1.5},
                            .energy_kwh = 15.25,
-                           .co2_kg = 6.5};
+                           .co2_kg = 6.5,
+                           .prices = {"4.00 USD a node and hour, on demand, as given"}};
   report.energy = EnergyReport{.power_w = 1400, .gpus_w = 1000, .hosts_w = 250, .step_j = 577};
   report.goodput = GoodputReport{.share = 0.925,
                                  .expected_time = Seconds(6965.4),

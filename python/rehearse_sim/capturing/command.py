@@ -30,7 +30,7 @@ def main(words: list[str]) -> int:
         "Any other module: rehearse_sim.capture in Python.",
     )
     parser.add_argument("name", metavar="NAME")
-    parser.add_argument("--precision", default="bf16", help="fp32, tf32, bf16, fp16, bf16_pure or bf16_master (bf16)")
+    parser.add_argument("--precision", default="", help="fp32, tf32, bf16, fp16, bf16_pure or bf16_master (bf16; of experts bf16_pure)")
     parser.add_argument("--sequence", type=int, default=0, metavar="TOKENS", help="tokens of a sample")
     parser.add_argument("--out", metavar="FILE", help="write it here; else into a cache")
     asked = parser.parse_args(words)

@@ -28,6 +28,10 @@ TASKS = ("ForSpeechSeq2Seq", "ForSeq2SeqLM", "ForCTC", "ForMaskedLM", "ForCausal
          "ForZeroShotImageClassification", "ForImageClassification", "")  # fmt: skip
 
 
+#: A config with experts that are multiplied together.
+EXPERTS = re.compile(r'"(num_experts|num_local_experts|n_routed_experts|moe_num_experts)": *[1-9]')
+
+
 class UnknownNetwork(Exception):
     """No network of this name, or none that can be run without being told more."""
 
@@ -299,7 +303,7 @@ class NamedCapture:
 def capture_named(
     name: str,
     *,
-    precision: str = "bf16",
+    precision: str = "",
     sequence: int = 0,
     path: str | Path | None = None,
 ) -> NamedCapture:
@@ -307,12 +311,15 @@ def capture_named(
     names: "hf:ORG/NAME" or a folder with config.json (transformers), "torchvision:swin_t",
     "timm:convnext_large".
 
-    `sequence`: tokens of a sample; else what the network takes, up to 4,096. `path`: where the file
+    `precision`: else bf16 autocast over fp32 weights; of experts, which transformers multiplies in
+    the weights' own format, bf16_pure. `sequence`: tokens of a sample; else what the network takes, up to 4,096. `path`: where the file
     is written; else into a cache, from which the same question is answered at once.
     """
     library, rest = _split(name)
     version = _library(library)
     text = _config_text(rest) if library == "hf" else rest
+    if not precision:
+        precision = "bf16_pure" if library == "hf" and EXPERTS.search(text) else "bf16"
     own = hashlib.sha256(b"".join(each.read_bytes() for each in sorted(Path(__file__).parent.glob("*.py"))))
     asked = json.dumps([library, version, text, precision, sequence, own.hexdigest(), _torch_version()])
     key = hashlib.sha256(asked.encode()).hexdigest()[:20]

@@ -37,7 +37,7 @@ function runCards(report) {
     entry("Tokens/s of each GPU", "tokens_per_s_per_gpu", "number"),
     entry("Epoch", "epoch_time_s", "time"),
     entry("Training", "train_time_s", "time"),
-    entry("Cost", "cost.usd", "usd"),
+    entry("Cost", "cost.usd", "usd", { remark: report.cost?.prices?.join("; ") }),
     entry("GPU time", "cost.gpu_hours", "gpuHours"),
     entry("Energy", "cost.energy_kwh", "energy"),
     entry("CO2", "cost.co2_kg", "mass"),
