@@ -75,7 +75,9 @@ void add_export(CLI::App& app) {
         format, format == "megatron"     ? "A command line of Megatron-LM"
                 : format == "torchtitan" ? "A TOML of torchtitan, up to 2026-02"
                 : format == "deepspeed"  ? "A JSON of DeepSpeed"
-                                         : "A YAML of accelerate");
+                : format == "trl"        ? "A YAML of TRL's SFT"
+                : format == "nemo" ? "A YAML of Megatron-Bridge (NeMo), over one of its recipes"
+                                   : "A YAML of " + format);
     const auto question = add_typed_question(one, command->scenario);
     add_overrides(one, command->overrides, "Replace a value: --set cluster.nodes=8 (repeatable)");
     add_output(one, command->answer);

@@ -36,6 +36,10 @@ std::vector<Missing> missing_of(const Facts& facts, const Asked& asked);
 /// pipelines. InputError at the place of a fact that cannot be so.
 void derive(Facts& facts, const std::string& framework);
 
+/// AMP, the model's own type and the strategy make a precision together, as a part of derive()
+/// (scenarios/guide/precision.md).
+void fill_precision(Facts& facts, const std::string& framework);
+
 /// Layers of the network, by its dimensions or by what is known of its name; 0: not known.
 std::int64_t layers_in(const Facts& facts);
 

@@ -120,6 +120,8 @@ void read_back(const std::string& scenario, const std::string& name) {
     std::string option;
     if (says("hub's cache has no") || says("model.hf: no file"))
       option = "; or add --model NAME (`rehearse list models`), or --model config.json";
+    else if (why.find("remedy: ") == std::string::npos && says("model.transformer"))
+      option = "\nremedy: add --model NAME (`rehearse list models`), or --model config.json";
     else if (says("no whole number of micro-batches"))
       option = "; here --batch N, --accumulation N or --on with as many GPUs as it was written for";
     throw InputError(

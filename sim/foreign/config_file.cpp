@@ -26,13 +26,34 @@ bool is_shell(std::string_view text) {
     at = end + 1;
     const std::size_t first = line.find_first_not_of(" \t\r");
     if (first == line.npos || line[first] == '#' || line.substr(first) == "---") continue;
+    // `--num-layers: 24` is a key of YAML.
     if (std::string_view("{[-\"'").find(line[first]) != std::string_view::npos)
-      return line.substr(first).starts_with("--");
+      return line.substr(first).starts_with("--") &&
+             line.find(':', first) >= line.find_first_of(" \t=", first);
     const std::size_t colon = line.find(':', first);
     const std::size_t blank = line.find_first_of(" \t=", first);
     return colon == line.npos || blank < colon;
   }
   return false;
+}
+
+/// "[accelerate, launch]" is "accelerate launch".
+std::string words_of_list(const std::string& list) {
+  std::string words;
+  for (std::size_t i = 1; i + 1 < list.size(); ++i)
+    if (list[i] != ',' || list[i + 1] != ' ') words += list[i];
+  return words;
+}
+
+/// The command that a job's YAML starts (`run: |` of SkyPilot, `arguments:` of Beaker, whose items
+/// are words); empty: none.
+std::string command_in(const std::vector<Entry>& entries) {
+  for (const Entry& entry : entries)
+    for (const char* launcher : {"accelerate launch", "torchrun ", "deepspeed ", "swift sft"})
+      if (entry.said.find(launcher) != std::string::npos &&
+          entry.said.find(" --") != std::string::npos)
+        return entry.said.starts_with('[') ? words_of_list(entry.said) : entry.said;
+  return "";
 }
 
 std::vector<Entry> entries_of_file(std::string text, const std::string& name,
@@ -44,7 +65,10 @@ std::vector<Entry> entries_of_file(std::string text, const std::string& name,
   if (is_json) return yaml_entries(text, name);
   if (text.find("\ndef ") != std::string::npos) return python_entries(text, name, function);
   if (format_name(format) == "torchtitan") return toml_entries(text, name);
-  return is_shell(text) ? shell_entries(text, name) : yaml_entries(text, name);
+  if (is_shell(text)) return shell_entries(text, name);
+  std::vector<Entry> entries = yaml_entries(text, name);
+  const std::string command = command_in(entries);
+  return command.empty() ? entries : shell_entries(command, name + " (its command)");
 }
 
 /// Settings that stand below a launcher's map are those of the format, where it knows more of them
@@ -110,6 +134,7 @@ void read_as_options(std::vector<Entry>& entries) {
 /// A format is suggested where it knows several of the file's settings.
 [[noreturn]] void fail_unknown(const std::string& text, const std::string& name) {
   constexpr std::ptrdiff_t kSeveral = 3;
+  constexpr std::ptrdiff_t kOwn = 3;
   const char* const usual =
       "give the configuration or the command line of its training, or write a scenario: `rehearse "
       "run --model NAME --on NxCLUSTER` needs no file";
@@ -122,7 +147,8 @@ void read_as_options(std::vector<Entry>& entries) {
     for (const std::string& one : format_names()) {
       const auto known = std::ranges::count_if(
           entries, [&](const Entry& entry) { return format_of(one).knows(entry.key); });
-      if (known <= most) continue;
+      // Of those that know as much, the first: Megatron-LM before what is built on it.
+      if (known <= most + (likely == "megatron" ? kOwn : 0)) continue;
       most = known;
       likely = one;
     }

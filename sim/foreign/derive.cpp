@@ -110,42 +110,11 @@ void fill_experts(Facts& facts) {
   facts.erase("layer_freq");
 }
 
-/// AMP, the model's own type and the strategy make a precision together
-/// (scenarios/guide/precision.md).
-void fill_precision(Facts& facts, const std::string& framework) {
-  if (has(facts, "model.precision")) {
-    facts.erase("amp");
-    facts.erase("dtype");
-    return;
-  }
-  const std::string amp = value_of(facts, "amp");
-  const std::string dtype = value_of(facts, "dtype");
-  const bool mixed = amp == "bf16" || amp == "fp16";
-  const std::string sync = value_of(facts, "sync");
-  std::string precision = "fp32";
-  if (amp == "fp8") {
-    precision = "fp8";
-  } else if (framework == "deepspeed" || sync == "zero") {
-    if (mixed) precision = amp + "_master";
-  } else if (mixed && sync.starts_with("fsdp")) {
-    // accelerate widens the parameters of a 16-bit model that it shards in mixed precision.
-    precision = amp;
-    if (!has(facts, "sync.param_dtype")) say(facts, "sync.param_dtype", amp);
-  } else if (dtype == "bf16") {
-    precision = mixed ? "bf16_pure_autocast" : "bf16_pure";
-  } else if (mixed) {
-    precision = amp;
-  } else if (value_of(facts, "tf32") == "true") {
-    precision = "tf32";
-  }
-  say(facts, "model.precision", precision);
-  for (const char* name : {"amp", "dtype", "tf32"}) facts.erase(name);
-}
-
 /// Layers of each virtual stage, as Megatron-LM counts them; options of degrees that are 1 go.
 void fill_pipeline(Facts& facts) {
   if (count_of(facts, "strategy.tensor_parallel") <= 1)
-    for (const char* key : {"sequence_parallel", "tp_comm_overlap"})
+    for (const char* key :
+         {"sequence_parallel", "tp_comm_overlap", "async_tensor_model_parallel_allreduce"})
       facts.erase(std::string("strategy.") + key);
   const std::int64_t stages = count_of(facts, "strategy.pipeline_parallel");
   const std::int64_t each = count_of(facts, "layers_per_virtual_stage");
@@ -264,6 +233,14 @@ void fill_layer_counts(Facts& facts) {
   }
 }
 
+/// Megatron-DeepSpeed ends at its tokens; samples beside them are a bound that is not reached
+/// (megatron/training.py: args.consumed_train_tokens < args.train_tokens).
+void fill_length(Facts& facts) {
+  if (!has(facts, "train.tokens")) return;
+  facts.erase("train.samples");
+  facts.erase("train.steps");
+}
+
 /// GPUs that degrees alone tell.
 void fill_gpus(Facts& facts) {
   if (const std::int64_t replicas = count_of(facts, "replicas_of_degrees"); replicas > 0) {
@@ -288,6 +265,36 @@ void fill_gpus(Facts& facts) {
 
 }  // namespace
 
+void fill_precision(Facts& facts, const std::string& framework) {
+  if (has(facts, "model.precision")) {
+    facts.erase("amp");
+    facts.erase("dtype");
+    return;
+  }
+  const std::string amp = value_of(facts, "amp");
+  const std::string dtype = value_of(facts, "dtype");
+  const bool mixed = amp == "bf16" || amp == "fp16";
+  const std::string sync = value_of(facts, "sync");
+  std::string precision = "fp32";
+  if (amp == "fp8") {
+    precision = "fp8";
+  } else if (framework == "deepspeed" || sync == "zero") {
+    if (mixed) precision = amp + "_master";
+  } else if (mixed && sync.starts_with("fsdp")) {
+    // accelerate widens the parameters of a 16-bit model that it shards in mixed precision.
+    precision = amp;
+    if (!has(facts, "sync.param_dtype")) say(facts, "sync.param_dtype", amp);
+  } else if (dtype == "bf16") {
+    precision = mixed ? "bf16_pure_autocast" : "bf16_pure";
+  } else if (mixed) {
+    precision = amp;
+  } else if (value_of(facts, "tf32") == "true") {
+    precision = "tf32";
+  }
+  say(facts, "model.precision", precision);
+  for (const char* name : {"amp", "dtype", "tf32"}) facts.erase(name);
+}
+
 std::int64_t layers_in(const Facts& facts) {
   for (const std::string& name : {std::string("model.layers"), std::string("network_layers")})
     if (const std::int64_t layers = count_of(facts, name); layers > 0) return layers;
@@ -307,6 +314,7 @@ void derive(Facts& facts, const std::string& framework) {
   fill_pipeline(facts);
   fill_expert_ranks(facts, framework);
   fill_gpus(facts);
+  fill_length(facts);
 }
 
 }  // namespace rehearse::inline foreign

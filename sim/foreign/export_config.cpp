@@ -76,8 +76,11 @@ class Writer {
   }
 
   bool take(const Rule& rule) {
-    const bool writes = !rule.reads_only && !rule.none && rule.contains.empty() &&
-                        !rule.key.ends_with('*') && !rule.key.starts_with("sbatch.");
+    if (&rule >= format_.rules.data() + format_.written_rules) return false;
+    const bool writes = !rule.reads_only && !rule.none && rule.asks.empty() &&
+                        rule.contains.empty() && !rule.key.ends_with('*') &&
+                        !rule.key.starts_with("sbatch.") &&
+                        (format_.name == "megatron" || !rule.key.starts_with("launcher."));
     if (!writes || written_.contains(rule.key) || !holds(rule.when, written_)) return false;
     const auto is = [&](const auto& one) { return value_of(facts_, one.first) == one.second; };
     if (!std::ranges::all_of(rule.set, is)) return false;
@@ -115,10 +118,12 @@ bool is_bare(const std::string& value) {
   return value == "true" || value == "false" || decimal_number(value).has_value();
 }
 
-/// A value as TOML, JSON and YAML have it alike; lists keep their words in quotes.
+/// A value as TOML, JSON and YAML have it alike; lists keep their words in quotes, and lists of
+/// maps are JSON already.
 std::string typed(const std::string& value) {
   if (value == "null") return "null";
   if (is_bare(value) || value.starts_with('"')) return value;
+  if (value.starts_with("[{")) return value;
   if (!value.starts_with('[')) return in_quotes(value);
   std::string text = "[";
   for (std::size_t at = 1; at < value.size() && value.size() > 2;) {
@@ -201,8 +206,10 @@ std::string as_yaml(const nlohmann::ordered_json& tree, const std::string& inden
 
 void check_framework(const Scenario& scenario, const Format& format) {
   const std::string& name = scenario.framework.name;
-  // accelerate launches DeepSpeed, too.
-  if (name == format.framework || (format.name == "accelerate" && name == "deepspeed")) return;
+  // accelerate launches DeepSpeed, too, and so do recipes of the Trainer.
+  const bool launches =
+      format.name == "accelerate" || format.name == "axolotl" || format.name == "trl";
+  if (name == format.framework || (launches && name == "deepspeed")) return;
   throw InputError(
       fmt::format("{}: error: the scenario's framework is {}, and {} is for {}\n"
                   "remedy: --set framework={}, where that framework has its strategy",
@@ -236,6 +243,8 @@ std::vector<std::string> notes_of(const Facts& facts, const Format& format,
                     "and gathers these; --set strategy.{}.param_dtype={} predicts it",
                     value_of(facts, "sync"), value_of(facts, "amp"), value_of(facts, "sync"),
                     value_of(facts, "amp")));
+  if (format.name == "nemo" && value_of(facts, "model.transformer.activation") == "swiglu")
+    notes.push_back("activation_func stays the recipe's: a YAML names no function, such as silu");
   if (format.name != "megatron") return notes;
   const std::map<std::string, std::string> all(settings.begin(), settings.end());
   const auto at = [&](const char* key) {
@@ -262,8 +271,8 @@ std::vector<std::string> notes_of(const Facts& facts, const Format& format,
 }  // namespace
 
 const std::vector<std::string>& exported_formats() {
-  static const std::vector<std::string> names = {"megatron", "torchtitan", "deepspeed",
-                                                 "accelerate"};
+  static const std::vector<std::string> names = {
+      "megatron", "torchtitan", "deepspeed", "accelerate", "axolotl", "trl", "torchtune", "nemo"};
   return names;
 }
 
@@ -271,11 +280,11 @@ ExportedConfig export_config(const Scenario& scenario, const Document& document,
                              const std::string& name) {
   const Format& format = format_of(name);
   check_framework(scenario, format);
-  const Facts facts = facts_of(scenario, document, name);
+  ExportedConfig made;
+  const Facts facts = facts_of(scenario, document, format, made.notes);
   Writer writer(facts, format);
   SettingList settings = writer.settings();
   if (name == "torchtitan") check_flavour(settings, scenario, format);
-  ExportedConfig made;
   made.unsaid = writer.unsaid();
   // A script of the user's has the model and calls these two.
   if (name == "deepspeed" || name == "accelerate")

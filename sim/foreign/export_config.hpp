@@ -15,7 +15,7 @@ struct ExportedConfig {
   std::vector<std::string> notes;   ///< what the text has otherwise than the scenario
 };
 
-/// megatron, torchtitan, deepspeed, accelerate.
+/// megatron, torchtitan, deepspeed, accelerate, axolotl, trl, torchtune, nemo.
 const std::vector<std::string>& exported_formats();
 
 /// `text` is that of the scenario, with its overrides. InputError where it is another framework's.

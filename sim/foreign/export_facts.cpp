@@ -7,6 +7,7 @@
 #include "config/document.hpp"
 #include "foreign/assemble.hpp"
 #include "foreign/export_facts.hpp"
+#include "foreign/export_recipes.hpp"
 
 namespace rehearse::inline foreign {
 namespace {
@@ -209,15 +210,6 @@ void fill_amp(Facts& facts) {
     facts.erase("sync.param_dtype");
 }
 
-/// Groups of shards, and how often they stand side by side.
-void fill_shards(Facts& facts) {
-  if (!facts.contains("sync.shard_group")) return;
-  const std::int64_t group = count_of(facts, "sync.shard_group");
-  say(facts, "shards", std::to_string(group));
-  say(facts, "replicas",
-      std::to_string(std::max<std::int64_t>(1, count_of(facts, "data") / group)));
-}
-
 /// accelerate wraps nothing, and shards over one GPU, where nobody says more.
 void fill_accelerate(Facts& facts) {
   const std::string sync = value_of(facts, "sync");
@@ -279,13 +271,22 @@ void say_length(const Scenario& scenario, const std::string& format, std::int64_
   const Train& train = scenario.train;
   if (train.steps || !train.samples_per_epoch || !train.epochs) return;
   const double samples = std::ceil(static_cast<double>(*train.samples_per_epoch) * *train.epochs);
-  if (format == "megatron") say(facts, "train.samples", fmt::format("{:.0f}", samples));
+  if (format == "megatron" || format == "nemo")
+    say(facts, "train.samples", fmt::format("{:.0f}", samples));
   if (format == "torchtitan" && batch > 0)
     say(facts, "train.steps",
         fmt::format("{:.0f}", std::ceil(samples / static_cast<double>(batch))));
 }
 
 }  // namespace
+
+void fill_shards(Facts& facts) {
+  if (!facts.contains("sync.shard_group")) return;
+  const std::int64_t group = count_of(facts, "sync.shard_group");
+  say(facts, "shards", std::to_string(group));
+  say(facts, "replicas",
+      std::to_string(std::max<std::int64_t>(1, count_of(facts, "data") / group)));
+}
 
 std::set<std::string> said_in(const Document& document) {
   Facts facts;
@@ -295,7 +296,9 @@ std::set<std::string> said_in(const Document& document) {
   return names;
 }
 
-Facts facts_of(const Scenario& scenario, const Document& document, const std::string& format) {
+Facts facts_of(const Scenario& scenario, const Document& document, const Format& written,
+               std::vector<std::string>& notes) {
+  const std::string& format = written.name;
   Facts facts;
   flatten(document.root(), "", facts);
   rename_kind(facts, "strategy", {"ddp", "fsdp", "fsdp2", "zero", "ps", "local_sgd"}, "sync");
@@ -325,7 +328,8 @@ Facts facts_of(const Scenario& scenario, const Document& document, const std::st
   std::int64_t steps = std::max<std::int64_t>({1, count_of(facts, "sync.gradient_accumulation"),
                                                count_of(facts, "strategy.micro_batches")});
   const std::int64_t batch = count_of(facts, "train.global_batch.sequences");
-  const bool in_samples = format == "megatron" || format == "torchtitan";
+  const bool in_megatron = format == "megatron" || format == "nemo";
+  const bool in_samples = in_megatron || format == "torchtitan";
   if (batch > 0) {
     say(facts, "global_batch", std::to_string(batch));
     steps = std::max<std::int64_t>(1, batch / (data * micro));
@@ -338,10 +342,11 @@ Facts facts_of(const Scenario& scenario, const Document& document, const std::st
     facts.erase(said);
   if (in_samples) say_count(facts, "model.sequence", scenario.model.tokens_per_sample);
   say_length(scenario, format, data * micro * steps, facts);
-  if (format == "megatron") fill_megatron(scenario, facts);
+  if (in_megatron) fill_megatron(scenario, facts);
   if (format == "deepspeed" || format == "accelerate") fill_amp(facts);
   if (format == "accelerate") fill_accelerate(facts);
   if (format == "torchtitan") fill_torchtitan(scenario, facts);
+  if (is_recipe(format)) notes = fill_recipe(scenario, written, facts);
   return facts;
 }
 

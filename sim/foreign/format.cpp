@@ -99,8 +99,12 @@ Check read_check(const Value& value) {
 void read_group(const Value& value, Format& format) {
   Map map = value.as_map();
   map.require("source").as_string();
+  const bool reads_only = map.bool_or("reads_only", false);
   if (const auto rules = map.optional("rules"))
-    for (const Value& rule : rules->as_list()) format.rules.push_back(read_rule(rule));
+    for (const Value& rule : rules->as_list()) {
+      format.rules.push_back(read_rule(rule));
+      format.rules.back().reads_only = format.rules.back().reads_only || reads_only;
+    }
   if (const auto cannot = map.optional("cannot")) {
     Map reasons = cannot->as_map();
     for (const std::string& key : reasons.keys()) {
@@ -133,10 +137,12 @@ Format read_format(const std::string& name) {
   format.defaults = named(map, "defaults");
   format.always = named(map, "always");
   const auto base = map.optional("extends");
+  const bool writes_own = map.bool_or("writes_own", false);
   if (const auto checks = map.optional("checks"))
     for (const Value& one : checks->as_list()) format.checks.push_back(read_check(one));
   for (const Value& group : map.require("groups").as_list()) read_group(group, format);
   map.finish();
+  format.written_rules = format.rules.size();
   if (!base) return format;
   const Format& inner = format_of(base->as_string());
   format.rules.insert(format.rules.end(), inner.rules.begin(), inner.rules.end());
@@ -144,6 +150,7 @@ Format read_format(const std::string& name) {
     const auto same = [&](const auto& own) { return own.first == one.first; };
     if (std::ranges::none_of(format.defaults, same)) format.defaults.push_back(one);
   }
+  if (!writes_own) format.written_rules = format.rules.size();
   return format;
 }
 
@@ -201,10 +208,13 @@ bool Format::knows(const std::string& key) const {
 
 const std::vector<std::string>& format_names() {
   static const std::vector<std::string> names = {
-      "megatron", "nemo",     "torchtitan",       "deepspeed",        "accelerate",
-      "trainer",  "axolotl",  "llama_factory",    "torchtune",        "llm_foundry",
-      "trl",      "ms_swift", "megatron_swift",   "primus",           "gpt_neox",
-      "nanotron", "litgpt",   "llama_factory_v1", "primus_torchtitan"};
+      "megatron",          "nemo",          "torchtitan",
+      "deepspeed",         "accelerate",    "trainer",
+      "axolotl",           "llama_factory", "torchtune",
+      "llm_foundry",       "trl",           "ms_swift",
+      "megatron_swift",    "primus",        "gpt_neox",
+      "nanotron",          "litgpt",        "llama_factory_v1",
+      "primus_torchtitan", "open_instruct"};
   return names;
 }
 

@@ -52,7 +52,8 @@ struct Format {
   Rule::Pairs defaults;            ///< facts that hold where the file says nothing
   Rule::Pairs always;              ///< settings that an export has in any case
   std::vector<Rule> rules;
-  std::vector<Check> checks;  ///< what an export must keep to, in order
+  std::size_t written_rules = 0;  ///< of the first rules, those that an export looks at
+  std::vector<Check> checks;      ///< what an export must keep to, in order
 
   /// The rules of a setting, first to last: of its whole key, then without what `strip` names.
   std::vector<const Rule*> rules_of(const std::string& key) const;

@@ -59,6 +59,8 @@ TrainingLog read_log(const std::filesystem::path& file) {
                                  .steps_per_s = nullptr,
                                  .tflops = nullptr,
                                  .batch = nullptr})},
+      {"modded_nanogpt_log", [&] { read_modded_nanogpt(lines, log); }},
+      {"metric_logger_log", [&] { read_metric_logger(lines, log); }},
       {"maxtext_log", by_labels({.step_ms = nullptr,
                                  .step_s = ", seconds:",
                                  .tokens = nullptr,
@@ -72,7 +74,8 @@ TrainingLog read_log(const std::filesystem::path& file) {
     lines.fail(first, 0,
                "no log that is known here: those of Megatron-LM, GPT-NeoX, NeMo, torchtitan, "
                "DeepSpeed, torchtune, Composer, MLPerf, nvidia-smi, nanotron, OLMo, litgpt, "
-               "nanoGPT, MaxText, ms-swift, wandb's CSV and Hugging Face's Trainer");
+               "nanoGPT, modded-nanogpt, MaxText, ms-swift, torchvision, wandb's CSV and Hugging "
+               "Face's Trainer");
   }
   reader->second();
   const bool tells = !log.step_times.empty() || !log.samples_per_s.empty() ||

@@ -89,4 +89,18 @@ std::optional<double> labelled(const Lines& lines, const std::string& line, std:
   return number;
 }
 
+/// A clock of whole seconds is off by a tenth over ten of them.
+void Progress::tell(double count, double total, double seconds) {
+  constexpr double kLongEnough = 10;
+  if (total != total_ || count < count_ || seconds < seconds_) {
+    count_ = count;
+    seconds_ = seconds;
+    total_ = total;
+  }
+  if (count <= count_ || seconds - seconds_ < kLongEnough) return;
+  times_.push_back((seconds - seconds_) / (count - count_));
+  count_ = count;
+  seconds_ = seconds;
+}
+
 }  // namespace rehearse::inline foreign

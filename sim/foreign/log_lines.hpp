@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace rehearse::inline foreign {
 
@@ -28,5 +29,18 @@ class Lines {
 /// or is 0 and `may_be_none`. InputError for what is no number above 0.
 std::optional<double> labelled(const Lines& lines, const std::string& line, std::string_view label,
                                bool may_be_none = false);
+
+/// Steps and the seconds that went by until then, as bars and counters tell them.
+class Progress {
+ public:
+  /// A count that falls begins anew, and so does one of another `total`: an evaluation's bar.
+  void tell(double count, double total, double seconds);
+  /// Seconds of a step, one of each stretch that is long enough for its clock; empty: none is.
+  const std::vector<double>& times() const { return times_; }
+
+ private:
+  double count_ = -1, seconds_ = 0, total_ = -1;  ///< where the stretch began
+  std::vector<double> times_;
+};
 
 }  // namespace rehearse::inline foreign

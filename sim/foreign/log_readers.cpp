@@ -184,4 +184,32 @@ void read_litgpt(Lines& lines, TrainingLog& log) {
   }
 }
 
+/// "step:10/5100 ... train_time:1418ms step_avg:141.81ms": the time is that of all steps so far.
+void read_modded_nanogpt(Lines& lines, TrainingLog& log) {
+  std::string line;
+  Progress progress;
+  double last = 0;
+  while (lines.next(line)) {
+    // Its own source stands above.
+    if (!line.starts_with("step:")) continue;
+    const auto step = labelled(lines, line, "step:", true);
+    const auto time = labelled(lines, line, "train_time:", true);
+    const auto average = labelled(lines, line, "step_avg:", true);
+    if (!time || !step) continue;
+    progress.tell(*step, 0, *time / 1e3);
+    if (average && std::isfinite(*average)) last = *average / 1e3;
+  }
+  log.step_times = progress.times();
+  if (log.step_times.empty() && last > 0) log.step_times.push_back(last);
+}
+
+/// torchvision's references and what took its MetricLogger over: MAE, DINO, LLaMA2-Accessory.
+void read_metric_logger(Lines& lines, TrainingLog& log) {
+  std::string line;
+  while (lines.next(line)) {
+    if (const auto time = labelled(lines, line, " time:", true)) log.step_times.push_back(*time);
+    raise(log.allocated_bytes, labelled(lines, line, "max mem:", true), kMebi);
+  }
+}
+
 }  // namespace rehearse::inline foreign

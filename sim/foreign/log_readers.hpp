@@ -34,6 +34,8 @@ void read_mlperf(Lines& lines, TrainingLog& log);
 void read_torchtune(Lines& lines, TrainingLog& log);
 void read_composer(Lines& lines, TrainingLog& log);
 void read_litgpt(Lines& lines, TrainingLog& log);
+void read_modded_nanogpt(Lines& lines, TrainingLog& log);
+void read_metric_logger(Lines& lines, TrainingLog& log);
 void read_labelled(Lines& lines, const LabelledLog& labels, TrainingLog& log);
 void read_trainer(std::string_view text, const std::string& name, TrainingLog& log);
 void read_gpu_table(Lines& lines, TrainingLog& log);

@@ -2,6 +2,8 @@
 #include "foreign/log_readers.hpp"
 
 #include <cmath>
+#include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -34,6 +36,52 @@ std::optional<double> bar_time(const std::string& line) {
   return std::nullopt;
 }
 
+/// Seconds of "3:55:01", "1m 21s" or "2h 3m 4s".
+std::optional<double> clock_of(const std::string& text) {
+  static const std::map<char, double> kUnits = {{'d', 86400}, {'h', 3600}, {'m', 60}, {'s', 1}};
+  double all = 0, number = 0;
+  for (const char c : text) {
+    const auto unit = kUnits.find(c);
+    if (c >= '0' && c <= '9') {
+      number = 10 * number + (c - '0');
+    } else if (c == ':') {
+      all = 60 * (all + number);
+      number = 0;
+    } else if (unit != kUnits.end()) {
+      all += unit->second * number;
+      number = 0;
+    } else if (c != ' ') {
+      return std::nullopt;
+    }
+  }
+  return text.empty() ? std::nullopt : std::optional(all + number);
+}
+
+/// "281/873 [25:36<52:46, 5.35s/it]" and "'global_step/max_steps': '5/16', ... 'elapsed_time': '1m
+/// 21s'".
+void tell_progress(const std::string& line, Progress& progress) {
+  const auto behind = [&](std::string_view label, std::string_view ends) {
+    const std::size_t at = line.find(label);
+    if (at == std::string::npos) return std::string();
+    const std::size_t begin = line.find_first_not_of("'\": ", at + label.size());
+    if (begin == std::string::npos) return std::string();
+    return line.substr(begin, line.find_first_of(ends, begin) - begin);
+  };
+  std::string count = behind("global_step/max_steps", "'\\\""),
+              clock = behind("elapsed_time", "'\",}");
+  const std::size_t open = line.find('['), less = line.find('<', open);
+  const std::size_t slash = open == std::string::npos ? open : line.rfind('/', open);
+  if (count.empty() && slash != std::string::npos && less != std::string::npos) {
+    const std::size_t digits = line.find_last_not_of("0123456789", slash - 1) + 1;
+    count = line.substr(digits, open - digits);
+    clock = line.substr(open + 1, less - open - 1);
+  }
+  double step = 0, total = 0;
+  const auto seconds = clock_of(clock);
+  if (seconds && std::sscanf(count.c_str(), "%lf/%lf", &step, &total) == 2)
+    progress.tell(step, total, *seconds);
+}
+
 }  // namespace
 
 /// The entry that tells how long all of it took, as trainer_state.json, train_results.json and what
@@ -59,8 +107,10 @@ void read_trainer(std::string_view text, const std::string& name, TrainingLog& l
   }
   if (state.is_object()) return take_entry(state);
   std::vector<double> bars;
+  Progress progress;
   double steps = 0, samples = 0;
   while (lines.next(line)) {
+    tell_progress(line, progress);
     if (const auto rate = labelled(lines, line, "train_steps_per_second", true)) steps = *rate;
     if (const auto rate = labelled(lines, line, "train_samples_per_second", true)) samples = *rate;
     if (const auto batch = labelled(lines, line, "distributed & accumulation)"))
@@ -73,17 +123,24 @@ void read_trainer(std::string_view text, const std::string& name, TrainingLog& l
     for (const char* label : {"'train_speed(s/it)'", "\"train_speed(s/it)\""})
       if (const auto time = labelled(lines, line, label, true)) log.step_times.push_back(*time);
   }
+  // A rate since the start is that of the warm-up, too; the clock tells each stretch's own.
+  if (!log.step_times.empty() && !progress.times().empty()) log.step_times = progress.times();
   if (!log.step_times.empty()) return;
   const bool printed = log.global_batch.has_value();
   const auto head = log.global_batch;
+  // Rates have three digits behind the point: 0.005 steps a second may be 182 s or 222.
+  constexpr double kLastDigit = 0.0005, kKnown = 0.01;
+  const bool rounded = steps > 0 && kLastDigit / steps > kKnown && !progress.times().empty();
   if (steps > 0 || samples > 0) {
-    take(steps, samples);
+    take(rounded ? 0 : steps, samples);
+    if (rounded) log.step_times = progress.times();
+    if (rounded) log.samples_per_s.clear();
     if (printed) {
       log.global_batch = head;
       log.batch_error = 0;
     }
   } else {
-    log.step_times = bars;
+    log.step_times = progress.times().empty() ? bars : progress.times();
   }
 }
 

@@ -53,6 +53,18 @@ Words opened(const Words& command) {
   return words;
 }
 
+/// `python mason.py --cluster X -- accelerate launch ...`: the command behind a lone `--`, where it
+/// starts a script.
+Words launched(Words words) {
+  for (std::size_t i = words.size(); i-- > 0;) {
+    const bool cuts = plain(words[i]) == "--" &&
+                      std::any_of(words.begin() + static_cast<std::ptrdiff_t>(i), words.end(),
+                                  [](const auto& word) { return begins(plain(word)); });
+    if (cuts) return {words.begin() + static_cast<std::ptrdiff_t>(i) + 1, words.end()};
+  }
+  return words;
+}
+
 struct ShellReader {
   std::shared_ptr<const TextSource> source;
   std::vector<Entry> entries;
@@ -187,7 +199,8 @@ std::vector<Entry> shell_entries(const std::string& text, const std::string& nam
   const ShellScript script(source);
   Words chosen;
   for (const Words& command : script.commands()) {
-    const Words words = opened(command);
+    const Words words = launched(opened(command));
+    if (words.empty()) continue;
     const bool trains =
         std::ranges::any_of(words, [](const auto& w) { return begins(plain(w)); }) ||
         std::ranges::any_of(words, [](const auto& w) { return names_module(plain(w)); }) ||

@@ -51,6 +51,7 @@ std::string path_of(const std::string& word) {
   if (word == "PXB") return "several PCIe switches";
   if (word == "PHB") return "a socket's own PCIe ports";
   if (word == "NODE") return "one NUMA node of the host";
+  if (word == "PCIE") return "PCIe";
   if (word == "SYS" || word == "SOC" || word == "QPI") return "the link between sockets";
   return "";
 }
@@ -107,6 +108,11 @@ struct Matrix {
   }
 };
 
+/// The names above a matrix's columns.
+bool is_head(const std::vector<std::string>& words) {
+  return words[0] == "GPU0" && (words.size() == 1 || is_gpu(words[1]) || is_nic(words[1]));
+}
+
 /// A row for each GPU, and a column for each GPU and NIC. Columns of affinities are no links.
 NodeTopology read_matrix(std::string_view text, const std::string& name) {
   NodeTopology node;
@@ -119,7 +125,11 @@ NodeTopology read_matrix(std::string_view text, const std::string& name) {
     const std::vector<std::string> words = words_of_line(line);
     if (words.empty()) continue;
     if (words[0] == "Legend:") break;
-    if (matrix.head.empty() && words[0] == "GPU0" && (words.size() == 1 || words[1] != "X")) {
+    if (is_head(words)) {
+      // rocm-smi's weights and hops come before its links; a matrix of peers comes behind them.
+      if (matrix.joined > 0 || !matrix.paths.empty()) break;
+      matrix = {};
+      node.gpus = 0;
       for (const std::string& word : words) {
         if (!is_gpu(word) && !is_nic(word)) break;
         matrix.head.push_back(word);
@@ -133,7 +143,8 @@ NodeTopology read_matrix(std::string_view text, const std::string& name) {
     ++node.gpus;
     matrix.links.push_back(0);
     for (std::size_t i = 0; i < matrix.head.size(); ++i)
-      if (is_gpu(matrix.head[i]) && words[i + 1] != "X") matrix.take(words[i + 1], name, number);
+      if (is_gpu(matrix.head[i]) && matrix.head[i] != words[0])
+        matrix.take(words[i + 1], name, number);
   }
   if (node.gpus == 0) fail(name, 1, "no row of a GPU");
   const auto columns = static_cast<int>(std::ranges::count_if(matrix.head, is_gpu));
@@ -141,6 +152,8 @@ NodeTopology read_matrix(std::string_view text, const std::string& name) {
     fail(name, 1, fmt::format("{} rows of GPUs, and {} columns of them", node.gpus, columns));
   node.nics = static_cast<int>(std::ranges::count_if(matrix.head, is_nic));
   matrix.tell(node);
+  if (text.find("topo -mp") != std::string_view::npos)
+    node.untold.emplace_back("nvlink: `topo -mp` leaves it out: `nvidia-smi topo -m` has it");
   if (*node.nics > 0) node.untold.emplace_back("nic: the rate of a NIC does not stand there");
   node.untold.emplace_back("pcie: the rate of a GPU's PCIe link does not stand there");
   return node;

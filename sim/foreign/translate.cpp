@@ -35,7 +35,8 @@ class Settings {
 void check_kind(const Entry& entry, Rule::Kind kind) {
   const auto fail = [&](const char* expected) {
     fail_at(entry.place,
-            fmt::format("{}: expected {}; got \"{}\"", entry.key, expected, entry.said));
+            fmt::format("{}: expected {}; got \"{}\"", entry.key, expected, entry.said),
+            decimal_number(entry.value) ? "" : "put a value in its place, in a copy");
   };
   if (kind == Rule::Kind::flag && entry.value != "true" && entry.value != "false")
     fail("true or false");

@@ -55,6 +55,7 @@ struct KnownNetworks {
   std::set<std::string> mirrors;
   std::vector<std::string> endings;
   std::map<std::string, HubNetwork> by_id, by_name;
+  std::map<std::string, std::string> first_ids;  ///< of built-in networks
 
   KnownNetworks() {
     const auto document = Document::load_foreign(data_folder() / "platforms/hub.yaml");
@@ -64,7 +65,10 @@ struct KnownNetworks {
       endings.push_back(small(one.as_string()));
     Map built_in = root.require("built_in").as_map();
     for (const std::string& name : built_in.keys())
-      for (const Value& id : built_in.require(name).as_list()) add(id.as_string(), {name, {}});
+      for (const Value& id : built_in.require(name).as_list()) {
+        add(id.as_string(), {name, {}});
+        first_ids.emplace(name, id.as_string());
+      }
     Map configs = root.require("configs").as_map();
     for (const std::string& id : configs.keys()) add(id, {"", configs.require(id)});
     Map same = root.require("same").as_map();
@@ -103,11 +107,19 @@ struct KnownNetworks {
   }
 };
 
+const KnownNetworks& known_networks() {
+  static const KnownNetworks known;
+  return known;
+}
+
 }  // namespace
 
-std::optional<HubNetwork> hub_network(const std::string& id) {
-  static const KnownNetworks known;
-  return known.find(id);
+std::optional<HubNetwork> hub_network(const std::string& id) { return known_networks().find(id); }
+
+std::string hub_id_of(const std::string& built_in) {
+  const auto& ids = known_networks().first_ids;
+  const auto found = ids.find(built_in);
+  return found == ids.end() ? "" : found->second;
 }
 
 std::string download_remedy(const std::string& id) {

@@ -26,6 +26,9 @@ struct HubNetwork {
 /// nothing: it is not known.
 std::optional<HubNetwork> hub_network(const std::string& id);
 
+/// The first id of the hub that a built-in network has in platforms/hub.yaml; empty: none.
+std::string hub_id_of(const std::string& built_in);
+
 /// Remedy that brings the config there.
 std::string download_remedy(const std::string& id);
 

@@ -113,9 +113,13 @@ void check_muon(const Value& value, const Scenario& scenario) {
   const bool whole =
       is_alone(strategy) || ddp_in(strategy) != nullptr || zero_in(strategy) != nullptr;
   if (whole && !strategy.layout) return;
-  value.fail(fmt::format("Muon's step needs whole matrices, and is not known of {}",
-                         strategy_name(strategy)),
-             "strategy: {ddp: {}} or {zero: {stage: 1}}, or optimizer: {adamw: {}}");
+  const std::string missing =
+      strategy.layout
+          ? "Muon's step of a split network is not here: how ranks gather each matrix's "
+            "parts, and which of them steps with which matrix"
+          : fmt::format("Muon's step needs whole matrices, and is not known of {}",
+                        strategy_name(strategy));
+  value.fail(missing, "strategy: {ddp: {}} or {zero: {stage: 1}}, or optimizer: {adamw: {}}");
 }
 
 /// PyTorch's hook behind AccumulateGrad sees a gradient before anything has reduced or added to it.

@@ -202,8 +202,14 @@ std::optional<ForeignFile> foreign_log(std::string_view text) {
   if (has("iter time:") && has("(step)")) return log("a log of litgpt", "litgpt_log");
   if (has("TFLOP/s/device:") && has("completed step:"))
     return log("a log of MaxText", "maxtext_log");
-  if (on_one_line(text, {"iter ", "loss ", "time ", "mfu "}))
+  if (on_one_line(text, {"iter ", "loss ", "time ", "ms"}))
     return log("a log of nanoGPT", "nanogpt_log");
+  if (on_one_line(text, {"step:", "train_time:", "step_avg:"}))
+    return log("a log of modded-nanogpt", "modded_nanogpt_log");
+  if (on_one_line(text, {"time: ", "data: ", "max mem: "}))
+    return log("a log of torchvision's MetricLogger", "metric_logger_log");
+  if (has("|Loss: ") && (has("it/s") || has("s/it")))
+    return log("a log of torchtune", "trainer_log");
   if (has("\"log_history\"") || has("train_steps_per_second") ||
       on_one_line(text, {"'loss':", "'learning_rate':", "'epoch':"}) ||
       (has("***** Running training *****") && has("s/it]")))

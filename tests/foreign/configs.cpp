@@ -1,4 +1,4 @@
-// Configurations of nineteen kinds, each beside its scenario, in *.cases here. A run with
+// Configurations of twenty kinds, each beside its scenario, in *.cases here. A run with
 // REHEARSE_UPDATE=1 in the environment writes what they become now.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -164,6 +164,21 @@ BOOST_AUTO_TEST_CASE(out_and_in_again_is_the_same_scenario) {
         BOOST_TEST(names_of(second.told.cannot) == "");
       }
   }
+}
+
+/// Megatron-DeepSpeed's scripts name both, and samples are a bound that is not reached.
+BOOST_AUTO_TEST_CASE(tokens_end_a_training_before_its_samples) {
+  const Scratch scratch;
+  const auto file = scratch.write(
+      "train.sh",
+      "deepspeed pretrain_gpt.py --num-layers 2 --hidden-size 256 --num-attention-heads 4 "
+      "--seq-length 512 --max-position-embeddings 512 --micro-batch-size 4 --vocab-size 1000 "
+      "--train-tokens 1000000 --train-samples 999999999\n");
+  ImportOptionsOfConfig options;
+  options.asked.on = "1xdgx_a100";
+  const ImportedConfig imported = import_config({file}, options);
+  BOOST_TEST(imported.scenario.find("tokens: 1000000") != std::string::npos);
+  BOOST_TEST(imported.scenario.find("samples") == std::string::npos);
 }
 
 /// torchtitan's own policy runs where a file is silent, and so it is written.

@@ -220,6 +220,52 @@ BOOST_AUTO_TEST_CASE(logs_of_further_frameworks_are_read) {
   BOOST_TEST(history.step_times.at(0) == 1.0);
 }
 
+BOOST_AUTO_TEST_CASE(a_clock_tells_each_stretch_where_a_rate_is_that_since_the_start) {
+  // ms-swift's train_speed is elapsed time over all steps: 23.6 s since the start, 10.2 s of late.
+  const TrainingLog swift = log_of(
+      "{'loss': 2.9, 'global_step/max_steps': '5/16', 'elapsed_time': '1m 58s', "
+      "'train_speed(s/it)': 23.6}\n"
+      "{'loss': 1.6, 'global_step/max_steps': '10/16', 'elapsed_time': '2m 49s', "
+      "'train_speed(s/it)': 16.9}\n"
+      "{'loss': 1.3, 'global_step/max_steps': '15/16', 'elapsed_time': '3m 40s', "
+      "'train_speed(s/it)': 14.7}\n");
+  BOOST_TEST(swift.step_times.size() == 2u);
+  BOOST_TEST(swift.step_times.at(0) == 10.2);
+  const TrainingLog bars = log_of(
+      "1|52|Loss: 2.36:   0%| | 52/25880 [00:24<3:55:01,  1.83it/s]\n"
+      "1|53|Loss: 2.35:   0%| | 53/25880 [00:24<3:55:01,  1.83it/s]\n"
+      " 12%| | 1/8 [00:06<00:00,  1.14it/s]\n"
+      "1|80|Loss: 2.31:   0%| | 80/25880 [00:38<3:50:01,  1.9it/s]\n"
+      "1|100|Loss: 2.30:   0%| | 100/25880 [1:00:48<3:50:01,  1.9it/s]\n");
+  BOOST_TEST(bars.step_times.size() == 1u);
+  BOOST_TEST(bars.step_times.at(0) == 3610.0 / 20);
+}
+
+BOOST_AUTO_TEST_CASE(a_clock_tells_more_than_a_rate_of_one_digit) {
+  const TrainingLog slow = log_of(
+      "***** Running training *****\n"
+      " 25%| | 1/4 [03:38<10:54, 218.1s/it]\n 50%| | 2/4 [07:16<07:16, 218.0s/it]\n"
+      "{'train_runtime': 871.8, 'train_samples_per_second': 1.147, 'train_steps_per_second': "
+      "0.005, 'epoch': 1.0}\n");
+  BOOST_TEST(slow.step_times.size() == 1u);
+  BOOST_TEST(slow.step_times.at(0) == 218.0);
+}
+
+BOOST_AUTO_TEST_CASE(logs_of_small_trainers_are_read) {
+  BOOST_TEST(log_of("iter 16: loss 4.0, time 562.5ms\n").step_times.at(0) == 0.5625);
+  const TrainingLog modded = log_of(
+      "    print(f'step:{step} train_time:{time:.0f}ms step_avg:{average:.2f}ms')\n"
+      "step:100/5100 train_loss:3.3 train_time:14100ms step_avg:141.00ms\n"
+      "step:200/5100 train_loss:3.2 train_time:28300ms step_avg:141.50ms\n"
+      "step:200/5100 val_loss:3.2 train_time:28300ms step_avg:141.50ms\n");
+  BOOST_TEST(modded.step_times.at(0) == 0.142, boost::test_tools::tolerance(1e-9));
+  const TrainingLog metric = log_of(
+      "[05:19:47] Epoch: [1]  [1480/1504]  lr: 0.000012  loss: 0.9 (0.95)  time: 4.3916  data: "
+      "0.0002  max mem: 51710\n");
+  BOOST_TEST(metric.step_times.at(0) == 4.3916);
+  BOOST_TEST(metric.allocated_bytes.value() == 51710 * 1048576.0);
+}
+
 BOOST_AUTO_TEST_CASE(a_trainers_bars_and_metrics_tell_steps_and_batches) {
   const TrainingLog bar = log_of(
       "***** Running training *****\n"

@@ -183,6 +183,29 @@ BOOST_AUTO_TEST_CASE(xgmi_links_and_impossible_nics_are_told) {
   BOOST_TEST(gpu_of_pci_device(node.pci_device) == "MI300X");
 }
 
+/// rocm-smi --showtopo has weights and hops above its links, and nvidia-smi's peers come behind.
+BOOST_AUTO_TEST_CASE(of_several_matrices_the_links_count) {
+  const NodeTopology rocm = read_topology(
+      "===== Weight between two GPUs =====\n       GPU0         GPU1\n"
+      "GPU0   0            15\nGPU1   15           0\n"
+      "===== Hops between two GPUs =====\n       GPU0         GPU1\n"
+      "GPU0   0            1\nGPU1   1            0\n"
+      "===== Link Type between two GPUs =====\n       GPU0         GPU1\n"
+      "GPU0   0            XGMI\nGPU1   XGMI         0\n",
+      "rocm.txt");
+  BOOST_TEST(rocm.gpus == 2);
+  BOOST_TEST(rocm.nvlinks_to_all == 1);
+  const NodeTopology peers = read_topology(
+      "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tPHB\t0-63\nGPU1\tPHB\t X \t0-63\n\n"
+      " \tGPU0\tGPU1\n GPU0\tX\tGNS\n GPU1\tGNS\tX\n",
+      "peers.txt");
+  BOOST_TEST(peers.gpus == 2);
+  const NodeTopology pcie = read_topology(
+      "$ nvidia-smi topo -mp\n\tGPU0\tGPU1\nGPU0\t X \tNODE\nGPU1\tNODE\t X \n", "mp.txt");
+  BOOST_TEST(pcie.untold.front().starts_with("nvlink: `topo -mp` leaves it out"));
+  BOOST_TEST(peers.paths.front().find("1 of 1 pairs") != std::string::npos);
+}
+
 /// Of a step that its GPUs bind, speed is what a measured step tells, to the thousandth.
 BOOST_AUTO_TEST_CASE(one_measured_step_is_a_calibration) {
   const Scratch scratch;

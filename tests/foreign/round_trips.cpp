@@ -114,6 +114,44 @@ Drawn accelerate(Draw& draw) {
           asked_of("llama_7b", "1")};
 }
 
+/// A recipe names a network of the hub.
+std::string hub_model(Draw& draw, const std::string& precision) {
+  return fmt::format(
+      "framework: torch\nmodel: {{use: {}, sequence: 1024, batch_per_gpu: {}, "
+      "precision: {}{}}}\ncluster: {{use: dgx_a100, nodes: {}}}\n",
+      draw.of({"llama_7b", "llama_3_8b", "qwen2_5_7b"}), draw.of({"1", "2"}), precision,
+      draw.of({"", ", activation_checkpointing: {units: [layers.*]}", ", lora: {rank: 16}",
+               ", lora: {rank: 8, targets: [all_linear]}"}),
+      draw.of({"1", "2"}));
+}
+
+std::string trained(Draw& draw, const std::string& sync) {
+  return fmt::format("strategy: {{{}}}\noptimizer: {{adamw: {{{}}}}}\n{}", sync,
+                     draw.of({"", "fused: true", "clip_grad: 1", "fused: true, clip_grad: 1"}),
+                     draw.of({"", "train: {steps: 100}\n"}));
+}
+
+Drawn of_trainer(Draw& draw, const std::vector<std::string>& alone) {
+  const bool shards = draw.of({"yes", "no"}) == "yes";
+  const std::string sync = shards
+                               ? draw.of({"fsdp: {param_dtype: bf16}", "fsdp2: {param_dtype: bf16}",
+                                          "fsdp: {param_dtype: bf16, gradient_accumulation: 4}"})
+                               : draw.of({"ddp: {}", "ddp: {gradient_accumulation: 4}"});
+  const std::string model = hub_model(draw, shards ? "bf16" : draw.of(alone));
+  return {model + trained(draw, sync), {}};
+}
+
+Drawn axolotl(Draw& draw) { return of_trainer(draw, {"bf16_pure_autocast", "bf16_pure", "fp32"}); }
+
+Drawn trl(Draw& draw) { return of_trainer(draw, {"bf16", "bf16_pure_autocast", "fp32"}); }
+
+Drawn torchtune(Draw& draw) {
+  const std::string model = hub_model(draw, draw.of({"bf16_pure", "fp32"}));
+  return {model + trained(draw, draw.of({"fsdp2: {}", "fsdp2: {reshard_after_forward: false}",
+                                         "fsdp2: {gradient_accumulation: 2}"})),
+          {}};
+}
+
 /// Seconds of a step and bytes at the peak, in all digits. A child's: SimGrid simulates once in a
 /// process.
 std::string predicted(const std::string& text) {
@@ -163,6 +201,10 @@ BOOST_AUTO_TEST_CASE(random_layouts_of_megatron) { round_trips("megatron", megat
 BOOST_AUTO_TEST_CASE(random_layouts_of_torchtitan) { round_trips("torchtitan", torchtitan); }
 BOOST_AUTO_TEST_CASE(random_layouts_of_deepspeed) { round_trips("deepspeed", deepspeed); }
 BOOST_AUTO_TEST_CASE(random_layouts_of_accelerate) { round_trips("accelerate", accelerate); }
+BOOST_AUTO_TEST_CASE(random_layouts_of_axolotl) { round_trips("axolotl", axolotl); }
+BOOST_AUTO_TEST_CASE(random_layouts_of_trl) { round_trips("trl", trl); }
+BOOST_AUTO_TEST_CASE(random_layouts_of_torchtune) { round_trips("torchtune", torchtune); }
+BOOST_AUTO_TEST_CASE(random_layouts_of_megatron_bridge) { round_trips("nemo", megatron); }
 
 }  // namespace
 BOOST_AUTO_TEST_SUITE_END()
