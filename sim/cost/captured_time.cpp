@@ -62,13 +62,19 @@ Seconds Roofline::product_time(const captured::Product& product) const {
                          role_of(product.role));
 }
 
-/// Kernels that are not vectorized are bound by the elements that they write.
+/// Kernels that are not vectorized are bound by the elements that they write. Those that read two
+/// types take longer for each: sums and products of bf16 and fp32 on an H200 take 1.25 to 1.45
+/// times as long as copies that widen, or as products of one type with a broadcast side
+/// (tests/validation/hopper, kineto.tar.xz; platforms/kernels/data/broadcast_steps_hopper.csv).
 Seconds Roofline::moving_time(const captured::Work& work, bool backward) const {
+  constexpr double kMixed = 1.37;
   Operator like{.kind = work.kind, .by_row = work.by_row};
   like.always_fp32 = work.wide;
-  const Seconds bytes = work.moved / reached_memory(like, backward);
-  const Seconds elements = work.one_by_one > 0 ? unvectorized_time(work.one_by_one) : Seconds(0);
-  return shares_.launch + std::max(bytes, elements);
+  const BytesPerSecond rate = reached_memory(like, backward);
+  const Seconds bytes = work.moved / rate;
+  const double elements = work.one_by_one * (work.mixed ? kMixed : 1);
+  const Seconds alone = elements > 0 ? unvectorized_time(elements) : Seconds(0);
+  return work.launches * shares_.launch + work.filled / rate + std::max(bytes, alone);
 }
 
 Seconds Roofline::captured_time(const captured::Kernel& kernel, double batch,

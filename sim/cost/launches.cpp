@@ -82,7 +82,8 @@ bool is_kept_input(const Unit& unit, std::size_t place) {
 bool is_bare(const Unit& unit, std::size_t place) {
   if (is_kept_input(unit, place)) return true;
   const captured::Kernel& kernel = *unit.operators[place].kernel;
-  const bool sums = kernel.backward && kernel.name == "add" && !kernel.first_of_node;
+  const bool adds = kernel.name == "add" || kernel.name == "add_";
+  const bool sums = kernel.backward && adds && !kernel.first_of_node;
   const bool counts = !kernel.writes.empty() && kernel.writes[0].format == "int64" &&
                       kernel.writes[0].elements(1) <= 1;
   return sums || counts;

@@ -258,7 +258,8 @@ void Layers::narrow_gradient() {
 // torch.nn.functional.multi_head_attention_forward: what is made of the transposed input is no
 // nn.Linear of a whole matrix, and adds its bias by itself. Backward each selected part's gradient
 // is copied into zeros of the whole, and these are summed.
-void Layers::by_position() {
+void Layers::by_position(bool copies) {
+  if (!copies) return record({.kind = LayerKind::by_position}, current_);
   cast(false);
   move(OperatorKind::elementwise, 2 * current_.elements(), 2 * current_.elements());
   Operator& copy = last().operators.back();
@@ -266,13 +267,13 @@ void Layers::by_position() {
   record({.kind = LayerKind::by_position}, current_);
 }
 
-void Layers::unpack_heads() {
+void Layers::unpack_heads(std::int64_t heads) {
   const double elements = current_.elements(), part = elements / 3;
   const double selected = 3 * (elements + 2 * part), summed = 6 * elements;
   append({.eager_forward = {.kernels = 2, .written = 2 * elements},
           .eager_backward = {.kernels = 4, .written = elements, .plain = selected + summed},
           .bare_backward = 2});
-  record({.kind = LayerKind::unpack_heads}, current_);
+  record({.kind = LayerKind::unpack_heads, .attention = {.heads = heads}}, current_);
 }
 
 // 0.5 x (1 + tanh(c x (1 + 0.044715 x x))): nothing is a power, and autocast widens nothing.

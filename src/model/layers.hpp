@@ -96,8 +96,8 @@ class Layers {
   void scale_logits(bool divides = false);
   void softcap();  ///< cap * tanh(x / cap)
   void tanh();
-  void by_position();   ///< LayerKind::by_position
-  void unpack_heads();  ///< LayerKind::unpack_heads
+  void by_position(bool copies);          ///< LayerKind::by_position; a product reads it in order
+  void unpack_heads(std::int64_t heads);  ///< LayerKind::unpack_heads
   void dropout(bool in_place = false);
   /// Out of place or in place, the traffic is the same; fp32 under autocast if either side is.
   void add(const Activation& residual, bool in_place = false);

@@ -120,13 +120,8 @@ BOOST_AUTO_TEST_CASE(a_convolution_has_a_kernel_for_its_bias_and_one_for_each_gr
   BOOST_TEST(captured::work_of(backward, 5).operators == 1);
 }
 
-// A part's gradient is copied into zeros, and a norm's second kernel reads dy and x once more.
+// A norm's second kernel reads dy and x once more.
 BOOST_AUTO_TEST_CASE(kernels_within_an_operator_read_again) {
-  const captured::Tensor part{"bf16", {{0, 1}, {4}}}, whole{"bf16", {{3}, {0, 1}, {4}}};
-  const captured::Kernel select{
-      .name = "select_backward", .reads = {part}, .writes = {whole}, .backward = true};
-  BOOST_TEST(captured::work_of(select, 5).moved.value() == (3 + 2) * 5 * 4 * 2);
-  BOOST_TEST(captured::work_of(select, 5).one_by_one == 0);
   const captured::Tensor x{"fp32", {{0, 1}, {4}}}, scale{"fp32", {{4}}};
   captured::Kernel norm{.name = "native_layer_norm_backward",
                         .reads = {x, x},
@@ -149,6 +144,75 @@ BOOST_AUTO_TEST_CASE(a_copy_of_another_layout_is_made_one_by_one) {
   BOOST_TEST(made_one_by_one(plain, plain) == 0);
   BOOST_TEST(made_one_by_one(turned, turned) == 0);
   BOOST_TEST(made_one_by_one(turned, plain) == 5 * 4);
+}
+
+namespace {
+
+captured::Tensor of(const std::string& format, const std::vector<double>& sizes) {
+  captured::Tensor tensor{.format = format};
+  for (const double size : sizes) tensor.shape.push_back({.constant = size});
+  return tensor;
+}
+
+captured::Tensor strided(captured::Tensor tensor) {
+  tensor.strided = true;
+  return tensor;
+}
+
+captured::Work work_of(const std::string& name, const std::vector<captured::Tensor>& reads,
+                       const captured::Tensor& write) {
+  return captured::work_of({.name = name, .reads = reads, .writes = {write}}, 1);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_dense_embeddings_gradient_is_bound_by_its_bytes) {
+  const auto work = work_of("embedding_dense_backward", {of("bf16", {8, 16}), of("int64", {8})},
+                            of("bf16", {1000, 16}));
+  BOOST_TEST(work.one_by_one == 0);
+  BOOST_TEST(work.moved.value() == 2 * 8 * 16 + 8 * 8 + 2 * 1000 * 16);
+}
+
+BOOST_AUTO_TEST_CASE(the_losss_gradient_clears_the_logits_and_writes_one_of_each_row) {
+  const auto work =
+      work_of("nll_loss_backward", {of("fp32", {}), of("fp32", {8, 1000}), of("int64", {8})},
+              of("fp32", {8, 1000}));
+  BOOST_TEST(work.one_by_one == 0);
+  BOOST_TEST(!work.by_row);
+  BOOST_TEST(work.known);
+}
+
+BOOST_AUTO_TEST_CASE(operands_of_two_types_are_converted_each) {
+  const auto sides = [](const char* left, const char* right) {
+    return work_of("add", {of(left, {8, 16}), of(right, {8, 16})}, of("fp32", {8, 16})).mixed;
+  };
+  BOOST_TEST(sides("bf16", "fp32"));
+  BOOST_TEST(!sides("fp32", "fp32"));
+  BOOST_TEST(!work_of("mul", {of("bf16", {8, 16}), of("fp32", {})}, of("bf16", {8, 16})).mixed);
+}
+
+BOOST_AUTO_TEST_CASE(a_sum_of_rows_into_one_clears_counters_and_adds_up_blocks) {
+  BOOST_TEST(work_of("sum", {of("bf16", {64, 16})}, of("bf16", {1, 16})).launches == 3);
+  BOOST_TEST(work_of("sum", {of("bf16", {4, 64, 16})}, of("bf16", {1, 1, 16})).launches == 3);
+  BOOST_TEST(work_of("sum", {of("bf16", {64, 16})}, of("bf16", {64, 1})).launches == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_part_is_copied_into_zeros_of_the_whole) {
+  const captured::Tensor whole = of("bf16", {4, 8, 16});
+  const auto halves = work_of("slice_backward", {of("bf16", {4, 8, 8})}, whole);
+  BOOST_TEST(halves.filled.value() == 2 * 4 * 8 * 16);
+  BOOST_TEST(halves.moved.value() == 2 * 2 * 4 * 8 * 8);
+  BOOST_TEST(halves.one_by_one == 4 * 8 * 8);
+  BOOST_TEST(halves.launches == 2);
+  BOOST_TEST(work_of("slice_backward", {of("bf16", {2, 8, 16})}, whole).one_by_one == 0);
+  BOOST_TEST(work_of("select_backward", {of("bf16", {8, 16})}, whole).one_by_one == 0);
+  BOOST_TEST(work_of("select_backward", {of("bf16", {4, 16})}, whole).one_by_one == 4 * 16);
+}
+
+BOOST_AUTO_TEST_CASE(halves_that_lie_apart_are_put_together_one_by_one) {
+  const captured::Tensor half = of("bf16", {4, 8, 8}), whole = of("bf16", {4, 8, 16});
+  BOOST_TEST(work_of("cat", {strided(half), strided(half)}, whole).one_by_one == 4 * 8 * 16);
+  BOOST_TEST(work_of("cat", {half, half}, whole).one_by_one == 0);
 }
 
 BOOST_AUTO_TEST_CASE(a_tape_is_as_large_as_its_batch) {

@@ -99,6 +99,31 @@ BOOST_AUTO_TEST_CASE(the_first_convolution_has_no_gradient_of_its_input) {
   BOOST_CHECK_EQUAL(count(tape, has_mask(1)), 12);
 }
 
+// 197 tokens: 6 x 32 and 5 more.
+BOOST_AUTO_TEST_CASE(memory_efficient_attention_fills_up_its_rows_of_sums) {
+  const MemoryTape tape = recorded(build_architecture("vit_l_16", {}), Precision::fp32);
+  const auto attends = [](const Kernel& kernel) {
+    return kernel.op == "_scaled_dot_product_efficient_attention" &&
+           kernel.writes.at(1).sizes == Sizes{kBatch, 16, 224};
+  };
+  BOOST_CHECK_EQUAL(count(tape, attends), 24);
+}
+
+// nn.MultiheadAttention has tokens before samples: its first product copies what it reads, and so
+// does the second one's backward. Queries, keys and values are one packed product.
+BOOST_AUTO_TEST_CASE(multi_head_attention_computes_with_tokens_first) {
+  const MemoryTape tape = recorded(build_architecture("vit_l_16", {}), Precision::bf16_pure);
+  const auto copies = [](const Sizes& sizes) {
+    return [sizes](const Kernel& kernel) {
+      return kernel.op == "clone" && kernel.reads.at(0).sizes == sizes &&
+             kernel.reads.at(0).layout == MemoryLayout::strided;
+    };
+  };
+  BOOST_CHECK_EQUAL(count(tape, copies({197, kBatch, 1024})), 2 * 24);
+  BOOST_CHECK_EQUAL(count(tape, copies({3, 197, kBatch, 1024})), 24);
+  BOOST_CHECK_EQUAL(count(tape, copies({197, kBatch, 3, 1024})), 24);
+}
+
 // torch.nn.Linear of a transposed view has to copy it; of the view that undoes it, it does not.
 BOOST_AUTO_TEST_CASE(strides_say_where_elements_lie) {
   const tape::Shape plain{2, 16, 128, 64};

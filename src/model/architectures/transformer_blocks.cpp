@@ -55,10 +55,10 @@ Activation append_qkv(TransformerBuild& b) {
     b.layers.name_outputs({"qkv"});
     b.layers.gather_heads(queries + 2 * t.kv_width());
   } else if (t.fused_qkv) {
-    if (t.multihead) b.layers.by_position();
+    if (t.multihead) b.layers.by_position(true);
     b.layers.linear({queries + 2 * t.kv_width()}, t.qkv_bias, Split::columns);
     b.layers.name_outputs({"qkv"});
-    if (t.multihead) b.layers.unpack_heads();
+    if (t.multihead) b.layers.unpack_heads(t.heads);
   } else {
     std::vector<std::int64_t> sides = {t.query_width(), t.kv_width(), t.kv_width()};
     std::vector<std::string> names = {"q", "k", "v"};
@@ -123,8 +123,10 @@ void append_attention(TransformerBuild& b, std::int64_t block) {
     attention.trained_bias = t.buckets * t.heads;
   b.layers.attention(attention);
   if (t.attention_gate) b.layers.output_gate(products);
+  if (t.multihead) b.layers.by_position(false);
   b.layers.linear({t.hidden}, t.output_bias, Split::rows);
   b.layers.name_outputs({"o"});
+  if (t.multihead) b.layers.by_position(false);
   if (b.drops() && t.attended_dropout) b.layers.dropout();
 }
 

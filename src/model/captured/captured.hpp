@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,7 @@ struct Kernel {
   bool backward = false;
   bool first_of_node = true;  ///< else another kernel of the same node of autograd
   double calls = 1;
+  std::optional<KernelRole> role{};  ///< as the tape says; nothing: sizes tell
 
   double option(const std::string& key, std::size_t place, double otherwise) const;
 };

@@ -49,6 +49,7 @@ std::vector<Kernel> kernels_of(const std::vector<model::Kernel>& played, bool ba
     kernel.backward = backward;
     const bool follows =
         kernels.size() > 1 && backward && played[kernels.size() - 2].node == one.node;
+    kernel.role = one.role;
     kernel.first_of_node = one.role != KernelRole::gathered && !follows;
   }
   return kernels;

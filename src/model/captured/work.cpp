@@ -21,6 +21,9 @@ double side(const Tensor& tensor, std::size_t place, double batch) {
 /// capture at one batch nothing varies: there autograd transposes the first operand.
 Product::Role role_of(const Kernel& kernel, const Tensor& first) {
   if (!kernel.backward) return Product::Role::forward;
+  if (kernel.role)
+    return *kernel.role == KernelRole::weight_gradient ? Product::Role::weight_gradient
+                                                       : Product::Role::input_gradient;
   const bool varies = first.shape.back().each != 0 || kernel.writes[0].shape[0].each != 0;
   const bool weight = varies ? first.shape.back().each != 0 : first.strided;
   return weight ? Product::Role::weight_gradient : Product::Role::input_gradient;
@@ -38,7 +41,8 @@ std::optional<Product> product_of(const Kernel& kernel, double batch) {
   product.inner = side(a, sides - 1, batch);
   if (sides == 3) product.products = side(kernel.writes[0], 0, batch);
   product.role = role_of(kernel, a);
-  if (sides == 3 && kernel.writes[0].shape[0].each != 0) product.role = Product::Role::forward;
+  if (sides == 3 && (kernel.role || kernel.writes[0].shape[0].each != 0))
+    product.role = Product::Role::forward;
   product.wide = a.is_wide();
   return product;
 }
@@ -237,11 +241,10 @@ bool fills_zeros(const std::string& name) {
   return name == "select_backward" || name == "slice_backward";
 }
 
-/// Reads beyond one of each operand: what a copy into zeros writes, and what a norm's kernel for
-/// the gradients of its scale and shift reads (aten/src/ATen/native/cuda/layer_norm_kernel.cu).
+/// Reads beyond one of each operand: what a norm's kernel for the gradients of its scale and shift
+/// reads (aten/src/ATen/native/cuda/layer_norm_kernel.cu).
 Bytes read_again(const Kernel& kernel, double batch) {
   if (kernel.reads.empty()) return Bytes(0);
-  if (fills_zeros(kernel.name)) return kernel.reads[0].bytes(batch);
   const bool trains = kernel.writes.size() > 1 && kernel.reads.size() > 1;
   return trains && kernel.name == "native_layer_norm_backward"
              ? kernel.reads[0].bytes(batch) + kernel.reads[1].bytes(batch)
@@ -251,7 +254,7 @@ Bytes read_again(const Kernel& kernel, double batch) {
 /// PyTorch's kernels are vectorized where operands lie alike, of one type; else they make element
 /// by element (aten/src/ATen/native/cuda/CUDALoops.cuh).
 double one_by_one(const Kernel& kernel, double batch) {
-  if (kernel.writes.empty() || fills_zeros(kernel.name)) return 0;
+  if (kernel.writes.empty()) return 0;
   const Tensor& out = kernel.writes[0];
   const double written = out.elements(batch);
   for (const Tensor& read : kernel.reads) {
@@ -261,6 +264,30 @@ double one_by_one(const Kernel& kernel, double batch) {
     if (broadcast || widens || read.strided != out.strided) return written;
   }
   return 0;
+}
+
+/// Two tensors of unlike types of floating point.
+bool mixes_types(const Kernel& kernel) {
+  const auto has = [&](bool wide) {
+    return std::ranges::any_of(kernel.reads, [wide](const Tensor& one) {
+      return one.shape.size() > 0 && (wide ? one.is_wide() : one.is_narrow());
+    });
+  };
+  return has(true) && has(false);
+}
+
+/// A sum over all but the last dimension, whose partial sums blocks add up behind: counters of
+/// blocks are cleared before (aten/src/ATen/native/cuda/Reduce.cuh). Four such sums of 6 to 25 MB
+/// take 12 to 19 us on an H200 (tests/validation/hopper, kineto.tar.xz), 8 to 11 of them whatever
+/// they read.
+bool sums_columns(const Kernel& kernel, double batch) {
+  if (plain_name(kernel.name) != "sum" || kernel.reads.empty() || kernel.writes.empty())
+    return false;
+  const Tensor &in = kernel.reads[0], &out = kernel.writes[0];
+  if (in.shape.size() < 2 || out.shape.empty()) return false;
+  const double kept = out.shape.back().at(batch);
+  return kept > 1 && kept == in.shape.back().at(batch) && kept == out.elements(batch) &&
+         in.elements(batch) > kept;
 }
 
 OperatorKind kind_of(const std::string& name, bool rows) {
@@ -273,8 +300,25 @@ OperatorKind kind_of(const std::string& name, bool rows) {
                                                         : OperatorKind::elementwise;
 }
 
+/// Zeros as large as the whole, and a part that is copied into them: element by element, but where
+/// it is one piece of the first dimension.
+Work filling(const Kernel& kernel, double batch) {
+  const Tensor &part = kernel.reads[0], &whole = kernel.writes[0];
+  const double elements = part.elements(batch);
+  const double rows = part.shape.size() < whole.shape.size() ? 1 : side(part, 0, batch);
+  const bool one_piece =
+      !part.strided && elements * side(whole, 0, batch) == rows * whole.elements(batch);
+  return {.moved = 2 * part.bytes(batch),
+          .one_by_one = one_piece ? 0 : elements,
+          .filled = whole.bytes(batch),
+          .wide = whole.is_wide(),
+          .launches = 2};
+}
+
 Work moving(const Kernel& kernel, double batch) {
   const std::string name = plain_name(kernel.name);
+  if (fills_zeros(name) && !kernel.reads.empty() && !kernel.writes.empty())
+    return filling(kernel, batch);
   Work work{.by_row = is_row_name(name)};
   work.kind = kind_of(name, work.by_row);
   for (const Tensor& one : kernel.writes) work.moved += one.bytes(batch);
@@ -290,8 +334,14 @@ Work moving(const Kernel& kernel, double batch) {
   work.wide = !kernel.writes.empty() && kernel.writes[0].is_wide();
   work.known =
       work.by_row || pools(name) || work.kind == OperatorKind::embedding || is_pointwise_name(name);
-  const bool reduces = is_one_of(name, {"sum", "mean", "cat", "var_mean", "linalg_vector_norm"});
-  if (!work.by_row && !reduces && work.known) work.one_by_one = one_by_one(kernel, batch);
+  // Reductions, and what clears a tensor before it chooses elements.
+  const bool apart = chosen || is_one_of(name, {"sum", "mean", "cat", "var_mean",
+                                                "linalg_vector_norm", "embedding_dense_backward"});
+  if (!work.by_row && !apart && work.known) work.one_by_one = one_by_one(kernel, batch);
+  const auto is_strided = [](const Tensor& one) { return one.strided; };
+  if (name == "cat" && std::ranges::any_of(kernel.reads, is_strided)) work.one_by_one = written;
+  work.mixed = mixes_types(kernel);
+  if (sums_columns(kernel, batch)) work.launches = 3;
   return work;
 }
 

@@ -26,11 +26,14 @@ struct Work {
   /// operands, conversions of 16 bits to 32). Of a convolution: what its bias moves.
   Bytes moved{0};
   double one_by_one = 0;
+  Bytes filled{0};       ///< with zeros, by a kernel in front of it
+  bool mixed = false;    ///< of operands of two types, each converted on its own
   bool wide = false;     ///< their elements are fp32
   bool by_row = false;   ///< they reduce rows
   bool known = true;     ///< else nothing says how fast such a kernel is: the bandwidth bounds it
   double flops = 0;      ///< of products, a multiply-add counting 2
   double operators = 1;  ///< that the host runs for one call
+  double launches = 1;   ///< of kernels, one after the other
 };
 
 Work work_of(const Kernel& kernel, double batch);

@@ -33,11 +33,16 @@ void cpu_flash_backward_workspace(Recorder& recorder, const AttentionSize& size,
   recorder.workspace(tile.queries, Type::float32);
 }
 
+/// Rows of sums that PyTorch's memory-efficient kernel fills up (mem_eff_attention/
+/// kernel_forward.h: kAlignLSE).
+constexpr std::int64_t kAlignedRows = 32;
+
 /// What computes fused attention, and how it lays out what it makes.
 struct FlashKernel {
   std::string_view forward, backward;
   bool like_queries = true;  ///< else tokens before heads
   bool last_row = false;     ///< sums of a row have a last dimension of 1
+  std::int64_t rows = 1;     ///< of which as many more make a multiple
 };
 
 FlashKernel kernel_of(const Attention& o, Type type) {
@@ -49,7 +54,7 @@ FlashKernel kernel_of(const Attention& o, Type type) {
             .backward = "_scaled_dot_product_cudnn_attention_backward",
             .last_row = true};
   return {"_scaled_dot_product_efficient_attention",
-          "_scaled_dot_product_efficient_attention_backward", false};
+          "_scaled_dot_product_efficient_attention_backward", false, false, kAlignedRows};
 }
 
 /// (samples, heads, tokens, width) with the heads of a token side by side.
@@ -59,7 +64,8 @@ Shape by_tokens(const Sizes& sizes) {
 
 /// The sizes, in the order of memory that `like` has.
 Shape ordered_as(const Shape& like, const Sizes& sizes) {
-  return like.strides[1] > like.strides[2] ? Shape(sizes) : by_tokens(sizes);
+  const Shape apart(sizes, like.strides);
+  return broadcast({&apart});
 }
 
 /// A mask that a module hands on, as numbers (scaled_dot_product_attention: convert_boolean_mask).
@@ -90,7 +96,8 @@ Tensor flash_attention(Recorder& recorder, Tensors inputs, const AttentionSize& 
     return like ? broadcast({&t}) : by_tokens(t.sizes);
   };
   Tensor output = recorder.take(kernel.like_queries ? ordered_as(q, out) : by_tokens(out), type);
-  Sizes row = {q.sizes[0], q.sizes[1], q.sizes[2]};
+  const std::int64_t full = (q.sizes[2] + kernel.rows - 1) / kernel.rows * kernel.rows;
+  Sizes row = {q.sizes[0], q.sizes[1], recorder.on_cpu() ? q.sizes[2] : full};
   if (kernel.last_row) row.push_back(1);
   const Tensor logarithms = recorder.take(row, Type::float32);
   Tensor seed, offset;

@@ -210,13 +210,15 @@ Tensor pool(Recorder& recorder, const Tensor& input, const Sizes& out, const Poo
   const Tensor largest = max ? recorder.take(shape, Type::int64) : undefined();
   const auto window = static_cast<double>(options.kernel),
              stride = static_cast<double>(options.stride);
-  recorder.record(op.forward, {&input}, {&output, &largest},
-                  {.with = {{"kernel_size", {window, window}}, {"stride", {stride, stride}}}});
-  recorder.connect(
-      output, {input},
-      [&recorder, x = input.detached(), largest, op](const Gradients& gradients) -> Gradients {
-        return {recorder.call(op.backward, {&gradients[0], &x, &largest}, broadcast({&x}), x.type)};
-      });
+  const std::vector<std::pair<std::string_view, std::vector<double>>> with = {
+      {"kernel_size", {window, window}}, {"stride", {stride, stride}}};
+  recorder.record(op.forward, {&input}, {&output, &largest}, {.with = with});
+  recorder.connect(output, {input},
+                   [&recorder, x = input.detached(), largest, op,
+                    with](const Gradients& gradients) -> Gradients {
+                     return {recorder.call(op.backward, {&gradients[0], &x, &largest},
+                                           broadcast({&x}), x.type, {.with = with})};
+                   });
   return output;
 }
 

@@ -295,7 +295,7 @@ Player::Value Player::run(const Layer& layer) {
     case LayerKind::select:
       return {selected(layer)};
     case LayerKind::by_position:
-      return {r.compiled() ? lower(r, input(layer)) : clone(r, lower(r, input(layer)))};
+      return {by_position(values_.at(layer.input))};
     case LayerKind::unpack_heads:
       return unpack_heads(layer);
   }

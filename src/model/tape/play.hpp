@@ -45,6 +45,7 @@ class Player {
   AdapterOptions adapter_options(const Layer& layer, const Adapter& adapter,
                                  std::int64_t positions) const;
   Value rotate(const Layer& layer);
+  Tensor by_position(const Value& value);
   Value unpack_heads(const Layer& layer);
   Tensor swiglu(const Layer& layer);
   Tensor scaled(const Layer& layer);

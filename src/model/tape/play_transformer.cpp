@@ -102,13 +102,29 @@ Tensor repeated_half(Recorder& r, const Tensor& table) {
 
 }  // namespace
 
+// torch.nn.functional.multi_head_attention_forward: heads are made one product's rows.
+Tensor Player::by_position(const Value& value) {
+  Recorder& r = recorder_;
+  if (r.compiled()) return value.front();
+  if (value.size() == 1) return transpose(r, value.front(), 0, 1);
+  const Tensor& heads = value.back();  // of attention: samples, heads, tokens, width
+  const Tensor turned = contiguous(r, transpose(r, transpose(r, heads, 1, 2), 0, 1));
+  return reshape(r, turned, {turned.sizes[0], turned.sizes[1], turned.sizes[2] * turned.sizes[3]});
+}
+
 Player::Value Player::unpack_heads(const Layer& layer) {
   if (recorder_.compiled()) return chunk(recorder_, input(layer), 3);
+  Recorder& r = recorder_;
   const Tensor& packed = input(layer);
-  const Sizes four = {packed.sizes[0], packed.sizes[1], 3, packed.sizes[2] / 3};
-  const Tensor whole = clone(recorder_, reshape(recorder_, packed, four));
+  const std::int64_t tokens = packed.sizes[0], samples = packed.sizes[1];
+  const std::int64_t hidden = packed.sizes[2] / 3, heads = layer.attention.heads;
+  const Tensor four = reshape(r, packed, {tokens, samples, 3, hidden});
+  const Tensor whole = clone(r, transpose(r, transpose(r, four, 1, 2), 0, 1));
   Value sides;
-  for (int side = 0; side < 3; ++side) sides.push_back(select(recorder_, whole, 2));
+  for (int side = 0; side < 3; ++side) {
+    const Tensor one = reshape(r, select(r, whole, 0), {tokens, samples * heads, hidden / heads});
+    sides.push_back(reshape(r, transpose(r, one, 0, 1), {samples, heads, tokens, hidden / heads}));
+  }
   return sides;
 }
 

@@ -282,8 +282,8 @@ Tensor linear(Recorder& recorder, const Tensor& input, const LinearOptions& opti
   if (options.wide && !recorder.autocast()) return wide_product(recorder, input, options);
   Sides sides{.x = {}, .w = {}, .transposed = options.transposed};
   if (options.bias) {
-    sides.bias =
-        fused ? product_parameter(recorder, *options.bias) : parameter(recorder, *options.bias);
+    sides.bias = fused || !recorder.on_cpu() ? product_parameter(recorder, *options.bias)
+                                             : parameter(recorder, *options.bias);
   }
   sides.w = module           ? lower(recorder, parameter(recorder, options.weight))
             : options.turned ? turned_parameter(recorder, options.weight)
