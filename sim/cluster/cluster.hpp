@@ -84,6 +84,10 @@ struct Pcie {
   /// The host's rate for all staged copies together; 0: half of host_bandwidth.
   BytesPerSecond staged_rate{0};
   bool staged_rate_stated = true;  ///< false: as hosts of its kind do, at most host_bandwidth
+  /// Root complexes that the node's GPUs are shared out to in their order.
+  int roots = 1;
+  /// Rate of copies between peers behind unlike roots, per direction: over the CPUs' own link.
+  BytesPerSecond root_link{0};
 };
 
 /// One kind of machine.

@@ -75,11 +75,30 @@ void read_staged_rate(Map& map, Pcie& pcie) {
     pcie.staged_rate = map.bytes_per_second_or("staged_rate", usual_staged_rate(map, pcie));
 }
 
+/// Over QPI between two Xeons of 2014 to 2016, 6 GB/s, as packets of 64 bytes that take 6/5 of it:
+/// NCCL's src/graph/topo.h, BDW_QPI_BW and INTEL_P2P_OVERHEAD.
+constexpr BytesPerSecond kRootLink{5e9};
+
+/// GPUs behind several roots, peers of which meet over the CPUs.
+void read_roots(Map& map, Node& node) {
+  Pcie& pcie = node.pcie;
+  if (const std::optional<Value> roots = map.optional("pcie_roots"))
+    pcie.roots = static_cast<int>(roots->as_integer(1, kMostGpus));
+  if (node.gpus % pcie.roots != 0)
+    map.at_key("pcie_roots")
+        .fail(fmt::format("{} GPUs cannot be shared out to {} roots alike", node.gpus, pcie.roots),
+              "give a divisor of gpus");
+  if (pcie.roots == 1 || !pcie.peer_to_peer)
+    return refuse(map, {"root_link"}, "no peers meet over the CPUs' link",
+                  "give pcie_roots: 2 and peer-to-peer access, or remove it");
+  pcie.root_link = map.bytes_per_second_or("root_link", kRootLink);
+}
+
 void read_gpu_side(Map& map, Node& node) {
   if (node.gpus == 0) {
     refuse(map,
            {"gpu", "memory", "tdp", "nvlink", "nvlink_latency", "pcie", "pcie_latency",
-            "pcie_peer_to_peer", "staged_rate", "speed"},
+            "pcie_peer_to_peer", "staged_rate", "pcie_roots", "root_link", "speed"},
            "describes a GPU, but the node has none (gpus: 0)",
            "remove it, or set gpus to 1 or more");
     node.pcie = {.bandwidth = kPcieBandwidth, .latency = kPcieLatency, .host_bandwidth = {}};
@@ -92,6 +111,7 @@ void read_gpu_side(Map& map, Node& node) {
                .peer_to_peer = map.bool_or("pcie_peer_to_peer", true),
                .host_bandwidth = {}};
   read_staged_rate(map, node.pcie);
+  read_roots(map, node);
   node.speed = map.positive_number_or("speed", 1);
 }
 

@@ -9,6 +9,7 @@ void scale_inside(LinkPart part, double factor, Node& node) {
     node.pcie.bandwidth *= factor;
     node.pcie.host_bandwidth *= factor;
     node.pcie.staged_rate *= factor;
+    node.pcie.root_link *= factor;
   }
   if (part == LinkPart::nic) {
     node.nic_bandwidth *= factor;

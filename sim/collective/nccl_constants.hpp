@@ -71,7 +71,8 @@ inline constexpr Bytes kSimpleOfChannel(512.0 * 64), kLl128OfChannel(640.0 * 8),
 
 /// Versions: before it, all_reduces over two nodes go at a ring's pace (a guess between 2.14.3,
 /// with which vTrain's tensor groups of 16 do, and 2.23, a p4d curve of which does not); NVLS; NVLS
-/// trees; PAT.
+/// trees; PAT. The sources of 2.3.7 have no trees and those of 2.4.8 no LL128; the next ones do.
+inline constexpr NcclVersion kTrees{2, 4}, kLl128Versions{2, 5};
 inline constexpr NcclVersion kTwoNodeTrees{2, 15}, kNvls{2, 17}, kNvlsTrees{2, 18}, kPat{2, 23};
 
 }  // namespace rehearse::nccl

@@ -34,7 +34,15 @@ double full_mesh_share(const Node& node, int local) {
   return (local - 1.0) / (node.gpus - 1.0);
 }
 
-void take_inner(NcclMachine& machine, const Node& node, double slowed) {
+/// Whether some of a group's GPUs on this node are behind another root than others.
+bool spans_roots(const Node& node, int local, const std::set<int>& gpus) {
+  const int of_root = std::max(1, node.gpus / node.pcie.roots);
+  const auto differs = [&](int gpu) { return gpu / of_root != *gpus.begin() / of_root; };
+  return local > of_root || std::ranges::any_of(gpus, differs);
+}
+
+/// `gpus`: those of the group on one of its nodes of this kind.
+void take_inner(NcclMachine& machine, const Node& node, const std::set<int>& gpus, double slowed) {
   machine.architecture = node.gpu.architecture;
   // How many blocks RCCL takes is not known.
   if (node.gpu.architecture->bounds.measured) machine.multiprocessors = node.gpu.multiprocessors();
@@ -51,6 +59,8 @@ void take_inner(NcclMachine& machine, const Node& node, double slowed) {
   machine.inner = node.pcie.peer_to_peer ? InnerLink::peer_to_peer : InnerLink::staged;
   machine.inside_latency = node.pcie.latency / slowed;
   machine.inside = node.pcie.bandwidth * slowed;
+  if (node.pcie.root_link > BytesPerSecond(0) && spans_roots(node, local, gpus))
+    machine.inside = std::min(machine.inside, node.pcie.root_link * slowed);
   if (node.pcie.peer_to_peer) return;
   // Every byte passes the host once, and each rank sends its share of them.
   machine.inside = std::min(machine.inside, staging_rate(node) * (slowed / local));
@@ -103,14 +113,20 @@ NcclMachine nccl_machine(const Cluster& cluster, const std::vector<Place>& membe
                          int nodes, double slowed) {
   check(!members.empty(), "a group of no ranks");
   NcclMachine machine{.ranks = ranks, .nodes = nodes, .options = cluster.nccl};
-  take_inner(machine, cluster.node(members.front().node), slowed);
+  const auto gpus_of = [&](const Place& one) {
+    std::set<int> gpus;
+    for (const Place& place : members)
+      if (place.node == one.node) gpus.insert(place.gpu);
+    return gpus;
+  };
+  take_inner(machine, cluster.node(members.front().node), gpus_of(members.front()), slowed);
   const NodeGroup* last = &cluster.group_of(members.front().node);
   for (const Place& place : members) {
     const NodeGroup& group = cluster.group_of(place.node);
     if (&group == last) continue;
     last = &group;
     NcclMachine other = machine;
-    take_inner(other, group.node, slowed);
+    take_inner(other, group.node, gpus_of(place), slowed);
     machine.inside = std::min(machine.inside, other.inside);
     machine.multiprocessors = std::min(machine.multiprocessors, other.multiprocessors);
   }

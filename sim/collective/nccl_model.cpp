@@ -100,7 +100,8 @@ class Question {
   bool may_ll() const { return !between() || machine_.low_latency; }
   /// LL128 needs stores that arrive in order, which staging through the host does not keep.
   bool may_ll128() const {
-    return may_ll() && (machine_.inner != InnerLink::staged || local_ == 1);
+    return may_ll() && machine_.options.at_least(kLl128Versions) &&
+           (machine_.inner != InnerLink::staged || local_ == 1);
   }
   void add(NcclAlgorithm algorithm, NcclProtocol protocol, Seconds latency, Moved moved) {
     all_.push_back(
@@ -216,6 +217,7 @@ class Question {
   }
 
   void add_trees() {
+    if (!machine_.options.at_least(kTrees)) return;
     if (machine_.low_latency) {
       add_tree(NcclProtocol::ll, Seconds(0), 1, kChainLl);
       if (may_ll128()) add_tree(NcclProtocol::ll128, kLl128Launch, kLl128Step, kChainLl128);

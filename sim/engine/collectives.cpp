@@ -21,8 +21,28 @@ void Collectives::arrive(RankOp what, const Collective& collective, std::uint32_
   if (RankId(what.rank) == shared_.group_of(id).members.front())
     state.stands_for = shared_.repeats.stands_for(what, iteration);
   const bool all = ++state.arrived == members;
+  state.turn = collective.turn;
+  if (state.turn) return all ? wait_for_turn(id) : void();
   if (by_member(id)) begin_member(id, what);
   if (all) begin_all(id);
+}
+
+void Collectives::wait_for_turn(std::uint32_t collective) {
+  Turns& turns = turns_[&shared_.group_of(collective)];
+  turns.waiting.push_back(collective);
+  take_turn(turns);
+}
+
+void Collectives::take_turn(Turns& turns) {
+  if (turns.busy || turns.waiting.empty()) return;
+  const auto next = std::ranges::min_element(
+      turns.waiting, {}, [this](std::uint32_t waiting) { return *states_[waiting].turn; });
+  const std::uint32_t collective = *next;
+  turns.waiting.erase(next);
+  turns.busy = true;
+  if (by_member(collective))
+    for (const RankOp member : states_[collective].members) begin_member(collective, member);
+  begin_all(collective);
 }
 
 void Collectives::begin_member(std::uint32_t collective, RankOp what) {
@@ -148,6 +168,10 @@ void Collectives::end(std::uint32_t collective) {
   if (!ended)
     for (const RankOp member : state.members) end_member(collective, member);
   state.members.clear();
+  if (!state.turn) return;
+  Turns& turns = turns_.at(&shared_.group_of(collective));
+  turns.busy = false;
+  take_turn(turns);
 }
 
 void Collectives::end_member(std::uint32_t collective, RankOp member) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -42,11 +43,19 @@ class Collectives final : private Carried {
       std::uint32_t steps_left = 0;
     };
     std::vector<Host> hosts;  // of a plan by member
+    std::optional<std::uint32_t> turn;
+  };
+  /// Collectives of a group that go one at a time (Collective::turn).
+  struct Turns {
+    bool busy = false;
+    std::vector<std::uint32_t> waiting;  // in order of arrival
   };
 
   bool by_member(std::uint32_t collective) const {
     return shared_.planned(collective).plan->plan.by_member;
   }
+  void wait_for_turn(std::uint32_t collective);
+  void take_turn(Turns& turns);
   void begin_all(std::uint32_t collective);
   void begin_member(std::uint32_t collective, RankOp what);
   void start(std::uint32_t collective, std::uint32_t member);
@@ -61,6 +70,7 @@ class Collectives final : private Carried {
   Pace& pace_;
   std::optional<Sockets> sockets_;
   std::vector<State> states_;
+  std::map<const Group*, Turns> turns_{};
 };
 
 }  // namespace rehearse::inline engine

@@ -1,8 +1,10 @@
 #include "engine/player.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.hpp"
+#include "base/random.hpp"
 #include "schedule/jitter.hpp"
 
 namespace rehearse::inline engine {
@@ -18,7 +20,23 @@ Player::Player(Shared& shared, const EngineOptions& options)
       events_(shared.schedule.events.size()),
       queues_(shared.schedule.queues.size()) {
   index_programs();
+  settle_stops();
   make_ranks();
+}
+
+/// Where the run is too short for several stops it has more and shorter ones, of as much time.
+void Player::settle_stops() {
+  constexpr double kSeveral = 3;
+  stops_ = schedule_.interruptions;
+  if (!stops_.any()) return;
+  Seconds computed;
+  for (const RankSpec& rank : schedule_.ranks)
+    for (const Op& op : schedule_.programs[rank.program.index()].ops)
+      if (const auto* compute = std::get_if<Compute>(&op.work); compute && compute->jittered)
+        computed += compute->duration * schedule_.iterations;
+  const double times = std::max(1.0, kSeveral * (stops_.every / std::max(computed, Seconds(1e-9))));
+  stops_.every = stops_.every / times;
+  stops_.time = stops_.time / times;
 }
 
 void Player::index_programs() {
@@ -51,6 +69,10 @@ void Player::make_ranks() {
     rank.lanes.resize(rank.index->lane_ops.size());
     rank.free_ops.resize(rank.index->free_ops.empty() ? 0 : ops);
     rank.done.assign(ops, 0);
+    // One after the other, at even distances, so that few steps have as many stops as they should.
+    RandomStream draw = random_stream(schedule_.seed, "interruptions");
+    const double share = (static_cast<double>(r) + uniform01(draw)) / ranks_.size();
+    rank.until_stopped = stops_.every.value() * share;
   }
 }
 
@@ -201,12 +223,24 @@ void Player::start_compute(RankOp what, const Compute& compute) {
     ranks_[what.rank].computed_in = iteration;
     duration *= factors_.of(RankId(what.rank), OpId(what.op), iteration);
     duration *= operation_factor(schedule_, RankId(what.rank), OpId(what.op), iteration);
+    duration += stopped_for(what, duration);
     const Seconds delay = schedule_.ranks[what.rank].delay;
     if (first && delay > Seconds(0))
       return shared_.call_in(delay.value(), {kAwake, what.rank, what.op});
   }
   if (pace_.changes(what)) return pace_.begin(what, duration);
   shared_.call_in(duration, {kComputed, what.rank, what.op});
+}
+
+/// What its rank's stops add to a computation, and to those that it stands for.
+double Player::stopped_for(RankOp what, double duration) {
+  if (!stops_.any()) return 0;
+  double& left = ranks_[what.rank].until_stopped;
+  left -= duration * shared_.repeats.stands_for(what, iteration_of(what));
+  if (left > 0) return 0;
+  const double times = std::floor(-left / stops_.every.value()) + 1;
+  left += times * stops_.every.value();
+  return times * stops_.time.value();
 }
 
 /// Of what runs on these cores the next one is over.

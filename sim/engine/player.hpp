@@ -56,6 +56,7 @@ class Player {
     std::vector<std::uint32_t> done;    // by op: iterations ended
     std::vector<std::uint32_t> left;    // by iteration, as far as it got: operations to go
     std::uint32_t computed_in = ~0U;    // iteration of its last computation with jitter
+    double until_stopped = 0;           // of its computing (stops_)
   };
   struct EventState {
     std::vector<std::uint32_t> signals;  // by iteration, as far as there were some
@@ -76,6 +77,7 @@ class Player {
 
   void index_programs();
   void make_ranks();
+  void settle_stops();
   void begin();
 
   bool met(RankOp what, std::uint32_t iteration, bool& awaits);
@@ -94,6 +96,7 @@ class Player {
   void begin_op(RankOp what, std::uint32_t iteration);
   void start_work(RankOp what);
   void start_compute(RankOp what, const Compute& compute);
+  double stopped_for(RankOp what, double duration);
   void end_computing(std::uint32_t cores);
   void end_op(RankOp what);
   void count_ended(RankOp what, std::uint32_t iteration);
@@ -119,6 +122,7 @@ class Player {
   Collectives collectives_;
   Messages messages_;
   ComputeFactors factors_;
+  Interruptions stops_;
   std::vector<ProgramIndex> programs_;
   std::vector<RankState> ranks_;
   std::vector<EventState> events_;

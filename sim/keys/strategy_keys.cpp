@@ -102,6 +102,12 @@ std::vector<KeySection> strategy_keys() {
          "How often a thread looks which tensors are ready.", "Horovod HOROVOD_CYCLE_TIME"},
         {"per_collective", "time", "(0 s; of torch before 2.0 200 us)",
          "Time of each collective on its stream beside its own."},
+        {"partition", "size", "(of bytescheduler 32 MB)",
+         "Larger buckets are reduced in equal slices of at most that.", "ByteScheduler"},
+        {"scheduling", "fifo | priority", "fifo or priority",
+         "`priority`: forward waits for its own gradients alone, and the nearest to the input go "
+         "first.",
+         "ByteScheduler"},
         {"overlap_grad_reduce", "true or false", "false",
          "Of megatron and tensorflow: buckets are reduced as they fill.", "Megatron-LM"},
         {"overlap_param_gather", "true or false", "false",

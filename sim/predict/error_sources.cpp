@@ -131,6 +131,7 @@ Machine with_another_fleet(const Scenario& scenario, const Machine& machine, dou
   Scenario other = scenario;
   if (other.run.usual_spread) other.run.speed_spread *= factor;
   if (other.run.usual_jitter) other.run.jitter.cv *= factor;
+  if (other.run.usual_interruptions) other.run.interruptions.time *= factor;
   Machine another = machine_of(other);
   another.schedule.seed = machine.schedule.seed;
   return another;

@@ -24,13 +24,13 @@ struct Checkpoint {
 Checkpoint checkpoint_of(const Scenario& scenario);
 
 /// The training that a scenario with `failures` describes.
-Interruptions interruptions_of(const Scenario& scenario, const Report& report,
-                               std::optional<double> speed_without_one);
+economy::Interruptions interruptions_of(const Scenario& scenario, const Report& report,
+                                        std::optional<double> speed_without_one);
 
 /// The whole training in expectation: with neither failures nor a start, `train_time` and no more.
 struct Course {
   std::optional<StartForecast> start{};
-  std::optional<Interruptions> job{};
+  std::optional<economy::Interruptions> job{};
   Seconds interval{};  ///< between checkpoints, where there is a job
   Goodput goodput{};
 };

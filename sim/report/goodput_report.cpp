@@ -48,7 +48,7 @@ std::string checkpoint_line(const Checkpoint& checkpoint) {
       format(checkpoint.write), format(checkpoint.read));
 }
 
-std::string speed_line(const Interruptions& job, bool simulated) {
+std::string speed_line(const economy::Interruptions& job, bool simulated) {
   return fmt::format("failures: {} of {} nodes are {:.4g} times as fast as all ({})", job.nodes - 1,
                      job.nodes, job.speed_without_one, simulated ? "simulated" : "by their number");
 }
@@ -80,8 +80,8 @@ Checkpoint checkpoint_of(const Scenario& scenario) {
   return checkpoint;
 }
 
-Interruptions interruptions_of(const Scenario& scenario, const Report& report,
-                               std::optional<double> speed_without_one) {
+economy::Interruptions interruptions_of(const Scenario& scenario, const Report& report,
+                                        std::optional<double> speed_without_one) {
   const FailureOptions& failures = *scenario.failures;
   const Checkpoint checkpoint = checkpoint_of(scenario);
   const auto nodes = static_cast<int>(scenario.cluster.node_count());
@@ -145,7 +145,7 @@ std::optional<GoodputReport> goodput_report(const RunFacts& facts, const Report&
                         .exact = course.goodput.exact};
   goodput.share = *report.train_time / goodput.expected_time;
   if (!course.job) return goodput;
-  const Interruptions& job = *course.job;
+  const economy::Interruptions& job = *course.job;
   const FailureOptions& options = *facts.scenario.failures;
   goodput.trainings = options.trainings;
   goodput.checkpoint_interval = course.interval;

@@ -122,6 +122,12 @@ void check_muon(const Value& value, const Scenario& scenario) {
   value.fail(missing, "strategy: {ddp: {}} or {zero: {stage: 1}}, or optimizer: {adamw: {}}");
 }
 
+/// Each bucket takes its step once it is reduced (Ddp::by_priority).
+bool steps_by_bucket(const Scenario& scenario) {
+  const auto* ddp = ddp_in(scenario.strategy);
+  return ddp != nullptr && ddp->by_priority;
+}
+
 /// PyTorch's hook behind AccumulateGrad sees a gradient before anything has reduced or added to it.
 void check_in_backward(const Value& value, const Scenario& scenario) {
   const Strategy& strategy = scenario.strategy;
@@ -141,6 +147,9 @@ void check_clip_grad(const Value& value, const Scenario& scenario) {
   if (server_in(scenario.strategy) != nullptr)
     value.fail("a server's step is not known to clip gradients",
                "clip_grad: 0, or strategy: {ddp: {}}");
+  if (steps_by_bucket(scenario))
+    value.fail("a norm of all gradients would wait for each bucket before any of them steps",
+               "clip_grad: 0, or strategy: {ddp: {scheduling: fifo}}");
 }
 
 void check_grad_scaler(const Value& value, const Scenario& scenario) {
@@ -150,6 +159,9 @@ void check_grad_scaler(const Value& value, const Scenario& scenario) {
   if (server_in(scenario.strategy) != nullptr)
     value.fail("a server's step is not known to unscale gradients",
                "grad_scaler: false, or strategy: {ddp: {}}");
+  if (steps_by_bucket(scenario))
+    value.fail("infinities are looked for in all gradients before any of them steps",
+               "grad_scaler: false, or strategy: {ddp: {scheduling: fifo}}");
 }
 
 bool computes_in_fp16(const Scenario& scenario) {
@@ -163,7 +175,7 @@ bool computes_in_fp16(const Scenario& scenario) {
 
 void apply_clipping(Framework& framework, Scenario& scenario) {
   if (scenario.optimizer.clip_grad || scenario.optimizer.in_backward) return;
-  if (server_in(scenario.strategy) != nullptr) return;
+  if (server_in(scenario.strategy) != nullptr || steps_by_bucket(scenario)) return;
   const std::string key = "optimizer.clip_grad";
   framework.note(key);
   const double norm = framework.number(key);
@@ -175,7 +187,7 @@ void apply_clipping(Framework& framework, Scenario& scenario) {
 
 void apply_grad_scaler(Scenario& scenario) {
   if (scenario.optimizer.grad_scaler || scenario.optimizer.in_backward) return;
-  if (server_in(scenario.strategy) != nullptr) return;
+  if (server_in(scenario.strategy) != nullptr || steps_by_bucket(scenario)) return;
   if (!computes_in_fp16(scenario)) return;
   scenario.optimizer.grad_scaler = true;
   scenario.assumptions.emplace_back(

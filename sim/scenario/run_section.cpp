@@ -41,6 +41,31 @@ Jitter read_jitter(const Value& value) {
   return jitter;
 }
 
+/// `none`, or how often a rank is stopped and for how long.
+Interruptions read_interruptions(const Value& value) {
+  if (value.is_scalar()) {
+    value.as_choice({"none"});
+    return {};
+  }
+  Map map = value.as_map();
+  Interruptions stops{.every = form::time_above_0().read(map.require("every")),
+                      .time = form::time_above_0().read(map.require("time"))};
+  map.finish();
+  return stops;
+}
+
+/// Python's own where the framework leaves them to it.
+void read_interruptions(Map& map, Framework* framework, RunOptions& run) {
+  const std::string every = "run.stops.every", time = "run.stops.time";
+  const std::optional<Value> given = map.optional("stops");
+  if (given) run.interruptions = read_interruptions(*given);
+  const auto usual = framework == nullptr ? std::nullopt : framework->find(every);
+  if (given || !usual || *usual == "none") return;
+  run.usual_interruptions = true;
+  run.interruptions = {.every = parse_seconds(*usual),
+                       .time = parse_seconds(framework->word(time))};
+}
+
 /// So many, or as many as it takes to know their median to a precision.
 Replications read_replications(const Value& value) {
   if (!value.is_map()) {
@@ -236,6 +261,13 @@ Fields<RunOptions> run_fields(const RunContext& context) {
          const std::optional<Value> jitter = map.optional("jitter");
          run.usual_jitter = !jitter;
          if (jitter) run.jitter = read_jitter(*jitter);
+       }},
+      {{{"stops", "none or map", "(of torch every 400 s for 150 ms, on several GPUs)",
+         "Stops of ranks, each at a time of its own.", "torchtitan's gc_freq"},
+        {"stops.every", "time", "required", "Of a rank's computing, between two."},
+        {"stops.time", "time", "required", "Of each."}},
+       [framework = context.framework](Map& map, R& run) {
+         read_interruptions(map, framework, run);
        }},
       silent("replications", &R::replications,
              Form<Replications>{"integer >= 1 or map",

@@ -185,6 +185,7 @@ Schedule make_schedule(const Scenario& scenario) {
   const RunOptions& run = scenario.run;
   schedule.iterations = run.steps + run.warmup_steps;
   schedule.jitter = run.jitter;
+  schedule.interruptions = run.interruptions;
   if (const auto& busy = scenario.cluster.busy_cores) {
     schedule.jitter.least_spread = busy->spread;
     schedule.jitter.drift = busy->drift;

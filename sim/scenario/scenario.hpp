@@ -84,6 +84,7 @@ struct RunOptions {
   Replications replications;
   FidelityChoice fidelity = FidelityChoice::automatic;
   Jitter jitter;
+  Interruptions interruptions;
   std::vector<Straggler> stragglers;
   /// Spread of the speed of GPUs that are nominally alike, for good: spread_slowdowns. 0: they are
   /// alike.
@@ -91,6 +92,7 @@ struct RunOptions {
   /// True if nothing is said of the one or the other: where there is a fleet they are
   /// kUsualFleet's.
   bool usual_spread = false, usual_jitter = false;
+  bool usual_interruptions = false;  ///< the framework's, where nobody says others
   /// Slowdown of compute beside communication; nothing: as the comm profile measured it, else 1.
   std::optional<double> overlap_slowdown;
   bool channels_slow_compute = false;  ///< as Schedule's

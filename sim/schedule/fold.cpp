@@ -161,6 +161,7 @@ Schedule without_ranks(const Schedule& schedule) {
   bare.samples_per_iteration = schedule.samples_per_iteration;
   bare.replicas = schedule.replicas;
   bare.jitter = schedule.jitter;
+  bare.interruptions = schedule.interruptions;
   bare.seed = schedule.seed;
   bare.overlap_slowdown = schedule.overlap_slowdown;
   bare.channels_slow_compute = schedule.channels_slow_compute;
@@ -168,7 +169,10 @@ Schedule without_ranks(const Schedule& schedule) {
   return bare;
 }
 
-std::optional<Folded> fold(const Schedule& schedule, const Cluster& cluster, std::string& why_not) {
+namespace {
+
+std::optional<Folded> folded_as_it_is(const Schedule& schedule, const Cluster& cluster,
+                                      std::string& why_not) {
   if (schedule.mesh) return fold_replicas(schedule, cluster, why_not);
   if (has_sites(schedule, cluster)) return fold_sites(schedule, cluster, why_not);
   why_not = why_ranks_differ(schedule);
@@ -202,6 +206,16 @@ std::optional<Folded> fold(const Schedule& schedule, const Cluster& cluster, std
       id = *name;
     }
   }
+  return folded;
+}
+
+}  // namespace
+
+std::optional<Folded> fold(const Schedule& schedule, const Cluster& cluster, std::string& why_not) {
+  std::optional<Folded> folded = folded_as_it_is(schedule, cluster, why_not);
+  if (folded)
+    folded->schedule.interruptions.every *= static_cast<double>(folded->schedule.ranks.size()) /
+                                            static_cast<double>(schedule.ranks.size());
   return folded;
 }
 

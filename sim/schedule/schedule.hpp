@@ -34,6 +34,9 @@ struct Collective {
   std::size_t group = 0;  ///< index into RankSpec::groups
   Bytes size;             ///< as nccl-tests counts it (CollectiveKind)
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::automatic;
+  /// Of an operation on no lane: once all members have come, those of its group that have turns go
+  /// one at a time. Of those that wait, the least turn is next, and of equals the first to come.
+  std::optional<std::uint32_t> turn{};
 };
 /// A point-to-point message that needs no partner operation; an end that is missing is the rank
 /// itself.
@@ -218,6 +221,14 @@ struct Jitter {
   double drift = 0;
 };
 
+/// Stops of ranks, each at its own time: Python collects garbage, the host does something else.
+struct Interruptions {
+  Seconds every{0};  ///< of a rank's computing, between two of its stops; 0: none
+  Seconds time{0};   ///< of each
+
+  bool any() const { return every > Seconds(0) && time > Seconds(0); }
+};
+
 /// Every rank that a folded schedule's stand for, where jitter makes ranks differ. Position i is a
 /// node; the kept nodes stand first, and kept node a stands for the positions a, a + 2, a + 4, ...
 struct Crowd {
@@ -251,6 +262,8 @@ struct Schedule {
   /// would do takes no time and signals nothing. 0: all do.
   std::uint32_t sampled_ranks = 0;
   Jitter jitter;
+  /// A folded schedule's ranks are stopped as often as all that they stand for.
+  Interruptions interruptions;
   /// Mesh of a layout: its ranks are numbered by it.
   std::optional<Mesh> mesh;
   /// A folded schedule's, if it has jitter (factors.hpp).

@@ -20,6 +20,28 @@ Seconds time_or(Map& map, const std::string& section, const std::string& key,
   return parse_seconds(*usual);
 }
 
+constexpr Choices<bool> kOrders = {{"fifo", false}, {"priority", true}};
+
+/// Slices of buckets, and which of them is reduced next.
+void read_order(Map& map, const std::string& section, Framework& framework, Ddp& ddp) {
+  constexpr Bytes kLeast(1024);
+  if (const auto given = map.optional("partition")) {
+    ddp.partition = given->as_bytes();
+    if (ddp.partition < kLeast) given->fail("a slice has at least 1 KiB", "partition: 4MiB");
+  } else if (const auto usual = framework.find(section + "partition")) {
+    framework.note(section + "partition");
+    ddp.partition = parse_bytes(*usual);
+  }
+  ddp.by_priority =
+      framework.find(section + "scheduling")
+          ? value_of(kOrders, framework.choice_or(map, section, "scheduling", names_of(kOrders)))
+          : read_choice(map, "scheduling", ddp.by_priority, kOrders);
+  if (ddp.by_priority && ddp.behind_backward)
+    map.at_key("scheduling")
+        .fail("all buckets go behind backward, where none is more urgent",
+              "remove overlap_grad_reduce: false, or scheduling: fifo");
+}
+
 /// Reads the section `strategy.ddp.` or `strategy.zero.`.
 Ddp read_ddp_options(Map& map, const std::string& section, Framework& framework) {
   Ddp ddp;
@@ -36,6 +58,7 @@ Ddp read_ddp_options(Map& map, const std::string& section, Framework& framework)
     ddp.behind_backward = !framework.bool_or(map, section, "overlap_grad_reduce");
   ddp.cycle_time = time_or(map, section, "cycle_time", framework);
   ddp.per_collective = time_or(map, section, "per_collective", framework);
+  if (section == "strategy.ddp.") read_order(map, section, framework, ddp);
   ddp.gradient_accumulation =
       count_or(map, "gradient_accumulation", ddp.gradient_accumulation, 1, kMostMicroBatches);
   ddp.algorithm = read_choice(map, "algorithm", ddp.algorithm, kAlgorithms);
@@ -45,6 +68,10 @@ Ddp read_ddp_options(Map& map, const std::string& section, Framework& framework)
 /// PyTorch's, beside ranks that share a model: buckets are reduced as they fill.
 Ddp read_hooked_options(Map& map, const std::string& section, Framework& framework) {
   Ddp ddp = read_ddp_options(map, section, framework);
+  if (ddp.by_priority)
+    map.at_key("scheduling")
+        .fail("ranks that share a model have gradients to sum before any of them is updated",
+              "scheduling: fifo, or a GPU for each replica");
   ddp.reducer = true;
   ddp.overlap_grad_reduce = true;
   ddp.grad_reduce_in_fp32 = false;

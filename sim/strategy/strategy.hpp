@@ -44,6 +44,12 @@ struct Ddp {
   /// Time of each collective on its stream beside its own: events, the launch, peers that come
   /// later.
   Seconds per_collective{0};
+  /// Larger buckets are reduced in equal slices of at most so many bytes; 0: whole.
+  Bytes partition{0};
+  /// No barrier stands between steps: each bucket's parameters are updated once it is reduced, and
+  /// the next forward of a unit waits for its own alone. Of the buckets that are ready the one
+  /// nearest to the input is reduced next (ByteScheduler: Peng et al., SOSP 2019).
+  bool by_priority = false;
   int gradient_accumulation = 1;  ///< micro-batches per step, all but the last under no_sync()
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::automatic;
   // Of a layout (Megatron-LM's DistributedDataParallelConfig).

@@ -81,7 +81,7 @@ constexpr Impossible kImpossible[] = {
      "node.nvlnk: unknown key; known keys here: cores, gpu, gpus, host_bandwidth, host_launch, "
      "memory, "
      "nic, nic_burst, nic_latency, nic_vendor, nics, nvlink, nvlink_latency, pcie, pcie_latency, "
-     "pcie_peer_to_peer, "
+     "pcie_peer_to_peer, pcie_roots, root_link, "
      "speed, staged_rate, tdp, transport, usd_per_hour",
      "did you mean \"nvlink\"?"},
     {"nodes: 2\nnode: {gpus: 8, nic: 10Gbps, nics: 0}\n", "2:36",
@@ -160,7 +160,8 @@ constexpr Impossible kImpossible[] = {
      "use: expected one of aws_g4dn_metal, aws_g5_12xlarge, aws_g5_48xlarge, "
      "aws_g6_48xlarge, aws_g6e_48xlarge, aws_p3dn, aws_p4d, aws_p4de, aws_p5, aws_p5e, "
      "aws_p5en, aws_p6_b200, aws_p6_b300, azure_nd_a100_v4, azure_nd_h100_v5, "
-     "azure_nd_h200_v5, azure_nd_mi300x_v5, azure_ndm_a100_v4, coreweave_h100, dgx1_v100, "
+     "azure_nd_h200_v5, azure_nd_mi300x_v5, azure_ndm_a100_v4, bytedance_v100_pcie, "
+     "coreweave_h100, dgx1_v100, "
      "dgx_a100, dgx_b200, dgx_b300, dgx_gb200_nvl72, dgx_gb300_nvl72, dgx_h100, dgx_h200, "
      "gcp_a2_highgpu, gcp_a2_ultragpu, gcp_a3_high, gcp_a3_mega, gcp_a3_ultra, gcp_a4_high, "
      "generic, "

@@ -50,6 +50,14 @@ double time_of(const NcclMachine& on, CollectiveKind kind, double size) {
   return nccl_estimate(on, kind, Bytes(size)).total().value();
 }
 
+// Eight GPUs behind two switches: 12 GB/s to the three neighbours, 5.4 over the CPUs.
+BOOST_AUTO_TEST_CASE(peers_behind_two_roots_meet_over_the_cpus_link) {
+  const Cluster cluster = shipped("bytedance_v100_pcie", 1);
+  BOOST_TEST(machine(cluster, 4, 1).inside.value() == 12e9);
+  BOOST_TEST(machine(cluster, 8, 1).inside.value() == 5.4e9);
+  BOOST_TEST(machine(cluster, 5, 1).inside.value() == 5.4e9);
+}
+
 int gpus_of(const Cluster& cluster) { return cluster.groups[0].node.gpus; }
 
 const auto kNames = data::make(cluster_names());

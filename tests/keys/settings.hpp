@@ -208,6 +208,11 @@ inline std::vector<std::vector<std::string>> more_options() {
       {"strategy={ps: {aggregate: node, server: mxnet, per_message: 9us, layerwise: true, "
        "scheduling: priority}}"},
       {"strategy={ddp: {cycle_time: 1ms, per_collective: 9us}}"},
+      {"strategy={ddp: {partition: 4MiB, scheduling: priority}}"},
+      {"strategy={ddp: {}}", "framework=bytescheduler"},
+      {"run={stops: {every: 100s, time: 50ms}}"},
+      {"run={stops: none}"},
+      {"cluster={nodes: 1, node: {gpus: 4, gpu: A10, pcie_roots: 2, root_link: 9GBps}}"},
       {"strategy={ddp: {}}", "framework=tensorflow", built_in + "}"},
       {"strategy={ps: {}}", "framework=byteps", built_in + "}"},
       {"strategy={ps: {local_steps: 2, outer_optimizer: {sgd: {nesterov: true}}}}"},

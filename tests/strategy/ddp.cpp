@@ -96,6 +96,44 @@ BOOST_AUTO_TEST_CASE(a_cycle_reduces_what_is_ready_at_once) {
       before - b + 50 * kMs + all_reduce_time(kRanks, 2 * kMiB) + kBucket + kOptimizer, kPercent);
 }
 
+BOOST_AUTO_TEST_CASE(a_large_gradient_goes_in_slices) {
+  const double b = 5 * kMs;
+  Ddp ddp{.bucket_cap_mb = 25, .first_bucket_mb = 25, .algorithm = CollectiveAlgorithm::ring};
+  ddp.partition = Bytes(1.5 * kMiB);
+  BOOST_CHECK_CLOSE(step_of(ddp, three_units(b), star_cluster(kRanks)),
+                    3 * kForward + 3 * b + 2 * all_reduce_time(kRanks, 1.5 * kMiB) + kOptimizer,
+                    kPercent);
+}
+
+// ByteScheduler: of three buckets the last layer's is ready first and goes. Behind it the first
+// layer's overtakes the second's, and the next forward begins beside that.
+BOOST_DATA_TEST_CASE(by_priority_the_next_forward_hides_what_is_left,
+                     data::make({Fidelity::hop, Fidelity::flow}), fidelity) {
+  const double f = 0.5 * kMs, b = 0.1 * kMs;
+  const double expected = b + 3 * kBucket + kOptimizer / 3 + 2 * f;
+  BOOST_REQUIRE_LT(f, kBucket);
+  Ddp ddp = ring_ddp();
+  ddp.by_priority = true;
+  const Cluster cluster = star_cluster(kRanks);
+  const Schedule schedule = schedule_of(ddp, equal_units(3, {kMiB, f, b}, kOptimizer), cluster, 5);
+  const Trace trace = play(schedule, cluster, fidelity);
+  for (const auto& ends : trace.iteration_end)
+    for (std::size_t k = 2; k < 5; ++k)
+      BOOST_CHECK_CLOSE((ends[k] - ends[k - 1]).value(), expected, kPercent);
+}
+
+BOOST_AUTO_TEST_CASE(by_priority_a_long_step_waits_for_nothing) {
+  const double f = 3 * kMs, b = 5 * kMs;
+  Ddp ddp = ring_ddp();
+  ddp.by_priority = true;
+  const Cluster cluster = star_cluster(kRanks);
+  // The first layer's gradients come last, and its forward is next.
+  const double expected = 3 * (f + b) + kBucket + kOptimizer / 3;
+  const Trace trace = trace_of(ddp, equal_units(3, {kMiB, f, b}, kOptimizer), cluster, 4);
+  BOOST_CHECK_CLOSE((trace.iteration_end[0][3] - trace.iteration_end[0][2]).value(), expected,
+                    kPercent);
+}
+
 BOOST_AUTO_TEST_CASE(gradient_accumulation_reduces_once) {
   // A micro-batches of forward and backward, the last with the reduction; nothing would hide an
   // earlier one.

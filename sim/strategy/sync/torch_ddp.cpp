@@ -60,6 +60,21 @@ std::vector<Bucket> fused(const std::vector<Bucket>& tensors, const Ddp& ddp,
   return fused;
 }
 
+/// Equal slices of those that are larger than a partition.
+std::vector<Bucket> sliced(const std::vector<Bucket>& whole, Bytes partition) {
+  if (partition <= Bytes(0)) return whole;
+  std::vector<Bucket> slices;
+  for (const Bucket& bucket : whole) {
+    const auto parts = static_cast<std::size_t>(std::ceil(bucket.size / partition));
+    for (std::size_t i = 0; i < parts; ++i) {
+      slices.push_back(bucket);
+      slices.back().size = bucket.size / static_cast<double>(parts);
+      slices.back().wakes = bucket.wakes && i == 0;
+    }
+  }
+  return slices;
+}
+
 PartBuckets buckets_of(const Ddp& ddp, const RankJob& rank, const StagePlan& plan) {
   constexpr Bytes kEachTensor(1);
   const Job& job = rank.job;
@@ -71,6 +86,7 @@ PartBuckets buckets_of(const Ddp& ddp, const RankJob& rank, const StagePlan& pla
         cycles ? kEachTensor : ddp.first_bucket_mb * kMiB,
         cycles ? kEachTensor : ddp.bucket_cap_mb * kMiB, plan.expert_replicas_group.has_value()));
     if (cycles) buckets.back() = fused(buckets.back(), ddp, rank.costs, part.end);
+    buckets.back() = sliced(buckets.back(), ddp.partition);
     if (!reduces_experts(plan)) std::erase_if(buckets.back(), std::mem_fn(&Bucket::experts));
   }
   return buckets;
@@ -114,7 +130,8 @@ class TorchDdp : public Sync {
         plan_(plan),
         builder_(builder),
         nccl_(builder.lane("nccl", LaneKind::communication)),
-        element_(parameter_element(job_.precision)) {
+        element_(parameter_element(job_.precision)),
+        first_forward_(job_.model.units.size()) {
     for (const std::vector<Bucket>& own : buckets) {
       first_bucket_.push_back(buckets_.size());
       buckets_.insert(buckets_.end(), own.begin(), own.end());
@@ -123,17 +140,22 @@ class TorchDdp : public Sync {
   }
 
   void setup() override;
+  std::vector<After> before_forward(std::size_t unit, const Pass& pass) override;
+  void after_forward(std::size_t unit, OpId forward, const Pass& pass) override;
   Gradients gradients(const Pass& pass) const override;
   void after_backward(std::size_t unit, OpId backward, const Pass& pass) override;
   void after_pass(const Pass& pass) override;
   void step() override;
 
  private:
+  bool crosses_steps() const { return options_.ddp.by_priority && job_.replicas() > 1; }
+  void step_by_bucket();
   /// One GPU alone is trained without DDP.
   bool views() const { return options_.ddp.gradient_as_bucket_view && job_.replicas() > 1; }
   After reduce(std::size_t bucket, OpId backward);
   std::vector<After> once_woken(std::size_t bucket, OpId ready);
-  std::optional<OpId> wait(LaneId lane, const char* what, Seconds time, std::vector<After> after);
+  std::optional<OpId> wait(std::optional<LaneId> lane, const char* what, Seconds time,
+                           std::vector<After> after);
   std::optional<OpId> copy(const std::string& what, Bytes moved, After after);
   Bytes moved_to_convert(std::size_t bucket) const;
   Bytes moved_into(std::size_t bucket) const;
@@ -153,7 +175,9 @@ class TorchDdp : public Sync {
   std::optional<OpId> woken_;  ///< of the last cycle
   Bytes element_;
   std::vector<Bucket> buckets_;
-  std::vector<std::size_t> first_bucket_;  ///< by part of the plan, and all
+  std::vector<std::size_t> first_bucket_;           ///< by part of the plan, and all
+  std::vector<std::optional<OpId>> first_forward_;  ///< by unit: the first operation of a step
+  std::size_t begun_ = 0;                           ///< the operation that this forward began with
   std::vector<TensorId> first_buckets_, bucket_tensors_;
   std::vector<After> reduced_;  ///< of this pass
   std::vector<After> ready_;    ///< of this step: gradients are where the optimizer finds them
@@ -202,6 +226,19 @@ void TorchDdp::hold_views_of_experts(std::uint32_t owner) {
   if (size > Bytes(0)) builder_.hold(builder_.tensor(MemoryKind::gradients, size, owner));
 }
 
+std::vector<After> TorchDdp::before_forward(std::size_t /*unit*/, const Pass& /*pass*/) {
+  begun_ = builder_.program.ops.size();
+  return {};
+}
+
+void TorchDdp::after_forward(std::size_t unit, OpId /*forward*/, const Pass& /*pass*/) {
+  if (first_forward_[unit]) return;
+  const auto& ops = builder_.program.ops;
+  const auto first = std::find_if(ops.begin() + static_cast<std::ptrdiff_t>(begun_), ops.end(),
+                                  [](const Op& op) { return op.phase == Phase::forward; });
+  first_forward_[unit] = OpId(static_cast<std::size_t>(first - ops.begin()));
+}
+
 /// With bucket views `.grad` is a tensor of its own only under no_sync(), until the last
 /// micro-batch's gradients are added to it.
 Gradients TorchDdp::gradients(const Pass& pass) const {
@@ -225,7 +262,7 @@ void TorchDdp::after_pass(const Pass& pass) {
   if (options_.ddp.behind_backward && pass.last && !job_.optimizer.in_backward)
     for (std::size_t next = first_bucket_[pass.part]; next < first_bucket_[pass.part + 1]; ++next)
       reduced_.push_back(reduce(next, *builder_.last_computed()));
-  for (std::size_t i = 0; i < reduced_.size(); ++i) {
+  for (std::size_t i = 0; i < reduced_.size() && !crosses_steps(); ++i) {
     const std::size_t bucket = first_bucket_[pass.part] + i;
     if (const auto copied = copy("bucket " + std::to_string(bucket) + " to gradients",
                                  moved_out_of(bucket), reduced_[i]))
@@ -266,7 +303,7 @@ Bytes TorchDdp::moved_out_of(std::size_t bucket) const {
   return moved_to_convert(bucket) + copied;
 }
 
-std::optional<OpId> TorchDdp::wait(LaneId lane, const char* what, Seconds time,
+std::optional<OpId> TorchDdp::wait(std::optional<LaneId> lane, const char* what, Seconds time,
                                    std::vector<After> after) {
   if (time <= Seconds(0) || job_.replicas() == 1) return std::nullopt;
   builder_.add({.of = what,
@@ -289,21 +326,28 @@ std::vector<After> TorchDdp::once_woken(std::size_t bucket, OpId ready) {
 }
 
 After TorchDdp::reduce(std::size_t bucket, OpId backward) {
-  const auto filled =
-      copy("gradients to bucket " + std::to_string(bucket), moved_into(bucket), {backward});
+  const auto filled = crosses_steps() ? std::nullopt
+                                      : copy("gradients to bucket " + std::to_string(bucket),
+                                             moved_into(bucket), {backward});
   const Bytes size = on_the_wire(options_.ddp, buckets_[bucket].size, job_.precision);
   const bool experts = buckets_[bucket].experts;
   const LaneId lane = experts ? *expert_nccl_ : nccl_;
   std::vector<After> ready = once_woken(bucket, filled.value_or(backward));
   const bool by_gloo = job_.cluster.collectives == CollectiveModel::gloo;
   const Seconds launch = by_gloo ? Seconds(0) : options_.ddp.per_collective;
-  if (const auto launched = wait(lane, "launch", launch, ready)) ready = {{*launched}};
+  const auto launches = crosses_steps() ? std::nullopt : std::optional(lane);
+  if (const auto launched = wait(launches, "launch", launch, ready)) ready = {{*launched}};
   const OpId op = builder_.collective(lane, "bucket " + std::to_string(bucket),
                                       {.kind = CollectiveKind::all_reduce,
                                        .group = experts ? *plan_.expert_replicas_group : 0,
                                        .size = size,
                                        .algorithm = options_.ddp.algorithm},
                                       std::move(ready));
+  if (crosses_steps()) {
+    builder_[op].lane.reset();
+    std::get<Collective>(builder_[op].work).turn =
+        static_cast<std::uint32_t>(buckets_[bucket].first_unit);
+  }
   if (options_.ddp.compression != Ddp::Compression::none && !bucket_tensors_.empty()) {
     const std::uint32_t owner = builder_.program.tensors[bucket_tensors_[bucket].index()].owner;
     const TensorId copy = builder_.tensor(MemoryKind::communication, size, owner);
@@ -313,10 +357,37 @@ After TorchDdp::reduce(std::size_t bucket, OpId backward) {
   return {op};
 }
 
+/// Each bucket's parameters are updated beside what the GPU computes, and the first forward that
+/// needs them waits for it in the next step.
+void TorchDdp::step_by_bucket() {
+  const std::vector<After> reduced = std::exchange(ready_, {});
+  const OpId last = *builder_.last_computed();
+  update(builder_, last, trained(job_));
+  builder_.tapes().give_gradients(last);
+  rebuild_buckets(last);
+  Bytes all;
+  for (const Bucket& bucket : buckets_) all += bucket.size;
+  const Seconds time = optimizer_time(builder_, 1, node_);
+  for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
+    builder_.add({.verb = Verb::optimizer,
+                  .of = "bucket " + std::to_string(bucket),
+                  .phase = Phase::optimizer,
+                  .work = Compute{.duration = time * (buckets_[bucket].size / all)},
+                  .after = {reduced[bucket]}});
+    if (const auto forward = first_forward_[buckets_[bucket].first_unit])
+      builder_[*forward].after.push_back({builder_.last(), 1});
+  }
+}
+
 void TorchDdp::step() {
+  if (crosses_steps()) return step_by_bucket();
   if (job_.optimizer.in_backward) return quantize_weights(builder_, builder_.last());
   std::vector<After> ready = std::exchange(ready_, {});
   finish_gradients(builder_, {nccl_, element_, 1, options_.ddp.algorithm}, ready);
+  // Horovod's optimizer.step() waits on the host for every handle (horovod/torch/mpi_ops_v2.cc,
+  // WaitAndClear), so that what follows is launched behind them.
+  if (options_.ddp.cycle_time > Seconds(0) && job_.replicas() > 1)
+    builder_.block_host("handles", ready);
   const std::int64_t shards =
       options_.sharded_optimizer ? static_cast<std::int64_t>(job_.replicas()) : 1;
   prepare_gradients(
