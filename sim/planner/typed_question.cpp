@@ -61,7 +61,7 @@ std::string cluster_text(const std::string& on) {
 std::string scenario_text(const TypedQuestion& question) {
   std::string model = model_text(question.model);
   if (!question.sequence.empty()) model += ", sequence: " + question.sequence;
-  const std::string precision = !question.precision.empty() ? question.precision
+  const std::string precision = !question.precision.empty()           ? question.precision
                                 : question.model.ends_with(kCaptured) ? ""
                                                                       : "bf16_master";
   const bool has_options = question.strategy.find('{') != std::string::npos;

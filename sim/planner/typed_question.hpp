@@ -16,7 +16,7 @@ struct TypedQuestion {
   std::string strategy = "fsdp";  ///< a strategy's name, or a YAML map with its options
   std::string batch = "1";        ///< samples per GPU
   std::string sequence;           ///< tokens of a sample; empty: the network's own
-  std::string precision;  ///< empty: bf16_master, or what a captured model was captured in
+  std::string precision;          ///< empty: bf16_master, or what a captured model was captured in
   std::string framework;      ///< whose code; of a plan several, with commas; empty: the usual one
   std::string budget;         ///< a plan's, in USD; empty: none
   std::string deadline;       ///< a plan's time to train, with its unit; empty: none
