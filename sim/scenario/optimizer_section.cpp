@@ -119,8 +119,9 @@ void check_muon(const Value& value, const Scenario& scenario) {
             "parts, and which of them steps with which matrix"
           : fmt::format("Muon's step needs whole matrices, and is not known of {}",
                         strategy_name(strategy));
-  value.fail(missing,
-             "strategy: {ddp: {}} or {zero: {stage: 1}} of framework: torch, or optimizer: {adamw: {}}");
+  value.fail(
+      missing,
+      "strategy: {ddp: {}} or {zero: {stage: 1}} of framework: torch, or optimizer: {adamw: {}}");
 }
 
 /// Each bucket takes its step once it is reduced (Ddp::by_priority).

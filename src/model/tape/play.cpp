@@ -104,7 +104,11 @@ Tensor Player::entering(const Chunk& chunk) {
   const auto& layers = model_.units[chunk.first].layers;
   const auto reader = std::ranges::find_if(layers, reads);
   check(reader != layers.end(), "a chunk that does not read its input");
-  const bool wide = chunk.wide_input && recorder_.autocast() && !recorder_.on_cpu();
+  // Embeddings that are kept in fp32 beside quantized weights make the residual stream fp32.
+  const bool kept_wide = std::ranges::any_of(
+      model_.units[chunk.first].traits,
+      [](const auto& trait) { return !trait.trained && trait.storage == StoredAs::fp32; });
+  const bool wide = kept_wide || (chunk.wide_input && recorder_.autocast() && !recorder_.on_cpu());
   const Extent& in = reader->in;
   const bool tokens = model_.tokens_per_sample > 0 || in.width == 1;
   const Sizes sizes = tokens ? Sizes{recorder_.batch(), in.positions(), in.channels}
