@@ -249,9 +249,10 @@ BOOST_AUTO_TEST_CASE(the_page_is_what_the_program_prints) {
 
 BOOST_AUTO_TEST_CASE(a_prefix_chooses_keys) {
   const std::string text = keys_text("strategy.ddp.bucket");
-  BOOST_TEST(text ==
-             "strategy.ddp.bucket_cap_mb = 25 or 100 or 128 or 1000000\n    number > 0 (MiB); PyTorch "
-             "DistributedDataParallel\n    Gradients in one bucket, at the least.\n");
+  BOOST_TEST(
+      text ==
+      "strategy.ddp.bucket_cap_mb = 25 or 100 or 128 or 1000000\n    number > 0 (MiB); PyTorch "
+      "DistributedDataParallel\n    Gradients in one bucket, at the least.\n");
   BOOST_CHECK_THROW(keys_text("no_such"), InputError);
 }
 
