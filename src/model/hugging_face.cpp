@@ -247,7 +247,9 @@ TransformerShape read_family(HuggingFaceConfig& config) {
   if (!config.map().has("model_type") && config.map().has("_class_name"))
     config.map()
         .at_key("_class_name")
-        .fail("a network of diffusers, whose configs are not read", kOtherKinds);
+        .fail("a network of diffusers, whose configs are not read",
+              "Python's rehearse_sim.capture reads any PyTorch module with inputs of its own, and "
+              "model.units takes times of its parts");
   const Value type = config.map().require("model_type");
   return read_as(config, type.as_string(), type);
 }
