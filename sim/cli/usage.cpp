@@ -34,7 +34,7 @@ std::vector<std::string> option_names(const CLI::App& app) {
   return names;
 }
 
-/// What Python and the launcher do, who find this program.
+/// Whether Python or the launcher does it, which find this program.
 bool is_beside_this_program(const std::string& word) {
   return word == "record" || word == "capture" || word == "calibrate" || word == "testbed";
 }

@@ -9,13 +9,13 @@ namespace rehearse::inline cluster {
 enum class Market { on_demand, reserved, spot };
 std::string to_string(Market market);
 
-/// What a node costs, in USD per hour; nothing: not known.
+/// A node's prices in USD per hour; nothing: not known.
 struct NodePrices {
   std::optional<double> on_demand{};
   std::optional<double> reserved{};  ///< for `years`
   std::optional<double> spot{};      ///< while nobody pays more for it
   int years = 0;                     ///< 0: nobody says
-  // Of platforms/prices.yaml; empty in a user's own.
+  // These are in platforms/prices.yaml, and empty in a user's own.
   std::string cloud{}, instance{}, region{};
   std::string date{};  ///< when the cloud asked for them: a day, or a month ("2026-08")
   std::string source{};

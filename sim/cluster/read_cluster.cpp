@@ -43,7 +43,7 @@ NodeGroup& gpu_group(Cluster& cluster, const Value& where,
   return *std::find_if(cluster.groups.begin(), cluster.groups.end(), has_gpus);
 }
 
-/// Of the cluster's nodes with GPUs, whatever else says it.
+/// Reads the price of the cluster's nodes with GPUs, whatever else says it.
 void read_price(Map& map, Cluster& cluster) {
   if (const std::optional<Value> price = map.optional("usd_per_hour"))
     gpu_group(cluster, *price, "give each group's node its own usd_per_hour").node.prices =

@@ -116,8 +116,8 @@ bool is_activation(const Layer& layer) {
          layer.kind == rectify || layer.kind == silu_out;
 }
 
-/// What a block's graphs hold, by operator. Its mixer ends with its sum; a layer of experts begins
-/// with its norm, and its router ends where the experts' first product stands.
+/// Finds what a block's graphs hold, by operator. Its mixer ends with its sum; a layer of experts
+/// begins with its norm, and its router ends where the experts' first product stands.
 std::vector<std::optional<GraphScope>> modules_of(const Unit& unit) {
   std::vector<std::optional<GraphScope>> modules(unit.operators.size());
   const auto mixer = std::ranges::find_if(unit.layers, is_mixer);
@@ -170,8 +170,8 @@ class Graphs {
   std::vector<std::optional<GraphScope>> modules_;
 };
 
-/// Of the two products' sorting, counts and permutations the first one's stand before tokens are
-/// sent, which a graph of the dispatcher's work holds.
+/// Two products sort, count and permute. The first one does so before tokens are sent, and a graph
+/// of the dispatcher's work holds it.
 void add_expert_launches(Launches& sum, const Unit& unit, Precision precision, bool backward,
                          const Graphs& graphs) {
   if (says_its_launches(unit)) return;
