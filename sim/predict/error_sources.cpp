@@ -13,7 +13,7 @@
 namespace rehearse::inline prediction {
 namespace {
 
-enum class Source { compute, launches, communication, routing, server, messages, fleet };
+enum class Source { compute, launches, communication, transport, routing, server, messages, fleet };
 
 /// The second is the first that is like all others.
 constexpr std::uint32_t kShiftedSteps = 2;
@@ -97,13 +97,6 @@ void slow_links(Cluster& cluster, double factor) {
   scale_latencies(factor, cluster);
 }
 
-bool has_updates(const Schedule& schedule) {
-  return std::ranges::any_of(schedule.programs, [](const Program& program) {
-    return std::ranges::any_of(program.ops,
-                               [](const Op& op) { return op.role != UpdateRole::none; });
-  });
-}
-
 /// The machine with as many iterations as its shifted runs have.
 Machine shortened(const Machine& machine) {
   Machine short_one = machine;
@@ -152,7 +145,7 @@ double launch_error(const Scenario& scenario) {
 bool launches_matter(const Machine& machine, const std::vector<StepCosts>& costs) {
   const bool computed = std::ranges::any_of(
       costs, [](const StepCosts& one) { return one.host_operator > Seconds(0); });
-  return computed && machine.schedule.host_may_be_felt;
+  return computed && machine.schedule.host_share > 0;
 }
 
 Machine with_other_launches(const Scenario& scenario, const Machine& machine, double factor) {
@@ -198,6 +191,15 @@ void take_transport(Cluster& cluster, double shift) {
   }
 }
 
+bool may_be_another_transport(const Cluster& cluster) {
+  if (cluster.node_count() < 2) return false;
+  return std::ranges::any_of(cluster.groups, [](const NodeGroup& group) {
+    const NicTransport& transport = group.node.transport;
+    return transport.kind == NicTransport::Kind::tcp &&
+           (!transport.stated || !transport.rate_known);
+  });
+}
+
 /// Simulates in this process, which cannot simulate again.
 Headline shifted_headline(const Scenario& scenario, const Machine& machine, Source source,
                           const std::vector<std::vector<double>>& errors, double shift) {
@@ -219,6 +221,9 @@ Headline shifted_headline(const Scenario& scenario, const Machine& machine, Sour
     return simulated_headline(scenario, shifted);
   } else if (source == Source::server) {
     shift_servers(scenario, shifted, shift);
+  } else if (source == Source::transport) {
+    take_transport(shifted.cluster, shift);
+    if (shifted.others) take_transport(shifted.others->cluster, shift);
   } else if (comm && comm->transport) {  // between nodes the links' rates are known
     comm->transport = comm->transport->shifted(shift);
     shifted.shift = shift;
@@ -245,7 +250,7 @@ bool communicates(const Schedule& schedule) {
 }
 
 ShiftedRuns::ShiftedRuns(const Scenario& scenario, const Machine& machine,
-                         const std::vector<StepCosts>& costs)
+                         const std::vector<StepCosts>& costs, bool beside_mechanisms)
     : scenario_(scenario), machine_(machine) {
   const std::vector<std::vector<double>> errors = errors_of_jobs(scenario, machine, costs);
   const auto start = [&](Source source, double shift) {
@@ -256,14 +261,19 @@ ShiftedRuns::ShiftedRuns(const Scenario& scenario, const Machine& machine,
   const auto add = [&](const char* name, Source source) {
     pairs_.push_back({name, start(source, -1), start(source, 1)});
   };
+  if (with_natural_routing(scenario))
+    pairs_.push_back({"routing", std::nullopt, start(Source::routing, 1)});
+  const bool talks = communicates(machine.schedule);
+  if (beside_mechanisms) {
+    if (talks && may_be_another_transport(machine.cluster)) add("transport", Source::transport);
+    return;
+  }
   const auto positive = [](double error) { return error > 0; };
   if (std::ranges::any_of(
           errors, [&](const auto& of_job) { return std::ranges::any_of(of_job, positive); }))
     add("compute", Source::compute);
   if (launches_matter(machine, costs)) add("launches", Source::launches);
-  if (communicates(machine.schedule)) add("communication", Source::communication);
-  if (with_natural_routing(scenario))
-    pairs_.push_back({"routing", std::nullopt, start(Source::routing, 1)});
+  if (talks) add("communication", Source::communication);
   if (scenario.run.usual_spread || scenario.run.usual_jitter) add("fleet", Source::fleet);
   if (derived_server(scenario)) add("server", Source::server);
   if (has_usual_messages(scenario)) add("messages", Source::messages);

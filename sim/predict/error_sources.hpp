@@ -9,17 +9,19 @@
 
 namespace rehearse::inline prediction {
 
-/// A machine simulated with compute, then with communication, then with experts' tokens as routers
-/// leave them, then with what is taken for granted of how GPUs differ, then with what parameter
-/// servers' hosts allow, at both ends of their intervals, each in a process of its own beside this
-/// one. To be started before this process simulates.
+/// Of what mechanisms_of() does not tell: a machine simulated with compute, then with
+/// communication, then with experts' tokens as routers leave them, then with what is taken for
+/// granted of how GPUs differ, then with what parameter servers' hosts allow, at both ends of their
+/// intervals, each in a process of its own beside this one. To be started before this process
+/// simulates.
 ///
 /// Where steps are alike (steps_alike) and there is no parameter server, two are enough.
-/// Sources without an error (given times, one GPU, a given apply rate) are left out.
+/// Sources without an error (given times, one GPU, a given apply rate) are left out. Beside
+/// mechanisms only two are simulated: routing, and the transport that nobody states.
 class ShiftedRuns {
  public:
-  ShiftedRuns(const Scenario& scenario, const Machine& machine,
-              const std::vector<StepCosts>& costs);
+  ShiftedRuns(const Scenario& scenario, const Machine& machine, const std::vector<StepCosts>& costs,
+              bool beside_mechanisms);
 
   /// Waits for them, and sets them beside what the machine itself said of the same iterations.
   std::vector<ErrorSource> error_sources(const Trace& trace);

@@ -15,6 +15,7 @@
 #include "predict/interval_scale.hpp"
 #include "predict/largest_batch.hpp"
 #include "predict/measured_job.hpp"
+#include "predict/mechanisms.hpp"
 #include "predict/replications.hpp"
 #include "predict/synchronous_part.hpp"
 #include "report/compute_grounds.hpp"
@@ -320,7 +321,8 @@ Prediction predict(const Scenario& scenario, Machine machine, const Options& opt
   const TypicalRun typical = typical_run(scenario, result.machine);
   schedule.seed = typical.seed;
   std::optional<ShiftedRuns> shifted;
-  if (options.intervals) shifted.emplace(scenario, result.machine, costs);
+  const bool by_mechanism = has_mechanisms(schedule, costs);
+  if (options.intervals) shifted.emplace(scenario, result.machine, costs, by_mechanism);
   FewerNodes fewer_nodes(scenario);
   SynchronousPart in_step(scenario);
   LargestBatch largest(scenario, options);
@@ -337,10 +339,12 @@ Prediction predict(const Scenario& scenario, Machine machine, const Options& opt
   facts.memory = options.memory;
   if (largest.sought()) facts.memory->largest_batch_per_gpu = largest.found();
   if (!options.find_largest_batch || largest.sought()) facts.schedule_at_batch = {};
-  const std::optional<IntervalBasis> by_time = time_basis(scenario, schedule, costs);
+  std::vector<Mechanism> mechanisms;
+  if (by_mechanism) mechanisms = mechanisms_of(scenario, facts);
   if (shifted) {
     result.error_sources = shifted->error_sources(result.trace);
-    if (by_time) result.error_sources = scaled(std::move(result.error_sources), by_time->factor);
+    for (ErrorSource& source : error_sources(mechanisms, headline(facts)))
+      result.error_sources.push_back(std::move(source));
     facts.error_sources = result.error_sources;
   }
   facts.memory_error = memory_error(scenario, costs);
@@ -354,7 +358,7 @@ Prediction predict(const Scenario& scenario, Machine machine, const Options& opt
     facts.step_time_alone = alone->result().step_time;
   }
   result.report = summarize(facts);
-  result.report.time_basis = by_time;
+  result.report.mechanisms = std::move(mechanisms);
   result.report.memory_basis = memory_basis(scenario, costs);
   result.report.used_basis = used_memory_basis(costs);
   if (!options.intervals)

@@ -36,6 +36,11 @@ Ends<double> together(const ErrorShifts& first, const ErrorShifts& second) {
   double below = 0, above = 0;
   for (const std::string& name : names) {
     const auto a = shift_of(first, name), b = shift_of(second, name);
+    if (name == kOwnError) {
+      below += square(b.first) + square(a.second);
+      above += square(b.second) + square(a.first);
+      continue;
+    }
     const double low = b.first - a.first, high = b.second - a.second;
     below += square(std::min({low, high, 0.0}));
     above += square(std::max({low, high, 0.0}));

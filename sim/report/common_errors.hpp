@@ -14,8 +14,12 @@ namespace rehearse::inline report {
 using ErrorShifts = std::map<std::string, std::pair<double, double>>;
 ErrorShifts shifts_of(const std::vector<ErrorSource>& sources);
 
+/// What is off in one layout and not in another of the same machine: two sides never share it.
+inline constexpr const char* kOwnError = "this layout";
+
 /// The 90 % interval of ln(second over first) about its best estimate, where each source moves both
-/// by what it moves each: what it moves them by together cancels, and sources add in quadrature.
+/// by what it moves each: what it moves them by together cancels but for kOwnError, and sources add
+/// in quadrature.
 Ends<double> together(const ErrorShifts& first, const ErrorShifts& second);
 
 /// The probability that a ratio is above 1, of which the best estimate and the 90 % interval are

@@ -1,5 +1,7 @@
 #include "report/prediction_interval.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <boost/math/distributions/students_t.hpp>
 #include <cmath>
@@ -175,6 +177,16 @@ std::vector<KeyBounds> intervals_of(const Report& report, const RunFacts& facts,
     intervals.push_back({"goodput.expected_time_s", as_whole(time)});
   }
   return intervals;
+}
+
+void add_mechanisms(const std::vector<Mechanism>& mechanisms, Page& page) {
+  constexpr double kShown = 0.01;
+  std::string text;
+  for (const Mechanism& one : mechanisms)
+    if (one.width() >= kShown)
+      text += fmt::format("{}{} ± {}", text.empty() ? "" : ", ", one.name,
+                          percent(std::expm1(one.width())));
+  if (!text.empty()) page.wrapped_field("interval", Ink::faint, "step time: " + text);
 }
 
 const std::vector<std::string>& interval_keys() {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "report/page.hpp"
 #include "report/report.hpp"
 
 namespace rehearse::inline report {
@@ -31,6 +32,9 @@ Ends<double> log_bounds(double best, const std::vector<ErrorSource>& sources,
 /// goodput.expected_time_s.
 std::vector<KeyBounds> intervals_of(const Report& report, const RunFacts& facts,
                                     const Sampling& sampling);
+
+/// Says what the step time's interval consists of: mechanisms of 1 % and more.
+void add_mechanisms(const std::vector<Mechanism>& mechanisms, Page& page);
 
 /// All keys that a report may have intervals of, in their order.
 const std::vector<std::string>& interval_keys();

@@ -49,6 +49,17 @@ struct ErrorSource {
   Headline low, best, high;
 };
 
+/// A part of a prediction whose error is known on its own, as platforms/intervals.yaml names it.
+struct Mechanism {
+  std::string name;  ///< "matrix products, carried over"
+  double share = 0;  ///< d ln(step time) / d ln(its own time)
+  double error = 0;  ///< half-width of the 90 % interval of ln(its own time)
+  /// Of communication: what all of it takes, also beside compute, over the step time.
+  std::optional<double> whole = {};
+
+  double width() const { return share * error; }  ///< half-width in ln(step time)
+};
+
 /// A group of measured rows, of platforms/intervals.yaml.
 struct IntervalBasis {
   std::string group;  ///< "layouts, own kernels"
@@ -305,7 +316,10 @@ struct Report {
   std::vector<KeyBounds> intervals;
   /// Whose measured steps and peaks say how wide those of time and of memory are.
   /// What a GPU uses in all has rows of its own.
-  std::optional<IntervalBasis> time_basis, memory_basis, used_basis;
+  /// What the interval of the step time consists of, the widest first; empty: both ends of what may
+  /// be off were simulated.
+  std::vector<Mechanism> mechanisms;
+  std::optional<IntervalBasis> memory_basis, used_basis;
 
   std::vector<CollectiveReport> collectives;
   std::vector<ComputeReport> compute;

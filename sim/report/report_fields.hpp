@@ -90,6 +90,11 @@ constexpr auto json_fields(const PacedUpdates*) {
       field("left_out", &PacedUpdates::left_out));
 }
 
+constexpr auto json_fields(const Mechanism*) {
+  return std::tuple(field("name", &Mechanism::name), field("share", &Mechanism::share),
+                    field("half_width", &Mechanism::error), field("whole", &Mechanism::whole));
+}
+
 constexpr auto json_fields(const IntervalBasis*) {
   return std::tuple(field("group", &IntervalBasis::group), field("factor", &IntervalBasis::factor));
 }
@@ -358,7 +363,7 @@ constexpr auto json_fields(const Report*) {
       field("cost", &Report::cost), field("energy", &Report::energy),
       field("goodput", &Report::goodput), field("start", &Report::start),
       field_as<IntervalsForm>("intervals", &Report::intervals),
-      group<Report>("interval_basis", field("time", &Report::time_basis),
+      group<Report>("interval_basis", field("time", &Report::mechanisms),
                     field("memory", &Report::memory_basis),
                     field("used_memory", &Report::used_basis)),
 

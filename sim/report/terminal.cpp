@@ -336,6 +336,7 @@ void add_grounds(const Report& report, Page& page) {
   add_folded("uncalibrated", report.outside_calibration, Ink::bad, page);
   page.wrapped_field("costs from", Ink::faint, report.provenance);
   add_compute(report.compute, page);
+  add_mechanisms(report.mechanisms, page);
   add_framework(report.framework, page);
   add_folded("assumed", report.assumptions, Ink::faint, page);
   page.wrapped_field("made by", Ink::faint, versions_text(report));

@@ -165,7 +165,7 @@ Schedule without_ranks(const Schedule& schedule) {
   bare.seed = schedule.seed;
   bare.overlap_slowdown = schedule.overlap_slowdown;
   bare.channels_slow_compute = schedule.channels_slow_compute;
-  bare.host_may_be_felt = schedule.host_may_be_felt;
+  bare.host_share = schedule.host_share;
   return bare;
 }
 

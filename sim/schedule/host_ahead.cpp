@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -16,6 +17,8 @@ constexpr double kFasterGpu = 1.5;
 /// Hosts that take so many times as long as computed are the slowest that are asked about: more
 /// than what kHostLaunchError and kAnalyticError make together.
 constexpr double kSlowerHost = 2.7;
+/// ln of how much faster and slower a host is between which Schedule::host_share is taken.
+constexpr double kOtherHost = 0.4;
 /// Share of a step that a GPU may wait: what is left out is felt by no one.
 constexpr double kUnfelt = 1e-3;
 /// Iterations until the host of a steady run is ahead or behind.
@@ -95,6 +98,15 @@ bool is_ahead(const Program& program, double speed) {
   return Ends(program, speed, true).step() - without <= kUnfelt * without;
 }
 
+/// d ln(step) / d ln(host's time): a host as many times as slow is a GPU as many times as fast, on
+/// another clock.
+double host_share(const Program& program, double speed) {
+  const double more = std::exp(kOtherHost);
+  const double slower = more * Ends(program, speed * more, true).step();
+  const double faster = Ends(program, speed / more, true).step() / more;
+  return faster > 0 ? std::log(slower / faster) / (2 * kOtherHost) : 0;
+}
+
 void leave_out_host(Program& program) {
   constexpr auto kNone = std::numeric_limits<std::size_t>::max();
   std::vector<std::size_t> lane_at, op_at(program.ops.size(), kNone);
@@ -132,7 +144,8 @@ void leave_out_hosts_ahead(Schedule& schedule) {
     Program& program = schedule.programs[i];
     if (!launches(program)) continue;
     const bool ahead = may_be_left_out(program) && is_ahead(program, kFasterGpu / least[i]);
-    if (!ahead || !is_ahead(program, kSlowerHost / least[i])) schedule.host_may_be_felt = true;
+    if (!ahead || !is_ahead(program, kSlowerHost / least[i]))
+      schedule.host_share = std::max(schedule.host_share, host_share(program, 1 / least[i]));
     if (ahead) leave_out_host(program);
   }
 }

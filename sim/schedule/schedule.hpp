@@ -277,8 +277,9 @@ struct Schedule {
   /// channels take, whatever was measured. It counts where nothing is said above. Beside transfers
   /// compute takes no longer.
   bool channels_slow_compute = false;
-  /// True if some GPU waits for its host's launches, or would for those of a slower host.
-  bool host_may_be_felt = false;
+  /// d ln(step) / d ln(time of the host's launches) of the GPU that waits for them most, over hosts
+  /// a little faster and slower; 0: no GPU waits, nor would it for those of a slower host.
+  double host_share = 0;
 
   const Program& program_of(RankId rank) const {
     return programs[ranks[rank.index()].program.index()];

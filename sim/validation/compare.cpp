@@ -46,12 +46,20 @@ std::optional<Ends<double>> interval_of(const Json& report, const std::string& m
 }
 
 std::optional<IntervalBasis> basis_of(const Json& report, const std::string& metric) {
-  const char* const of = metric == "memory.used_bytes"   ? "used_memory"
-                         : metric.starts_with("memory.") ? "memory"
-                                                         : "time";
+  if (!metric.starts_with("memory.")) return std::nullopt;
+  const char* const of = metric == "memory.used_bytes" ? "used_memory" : "memory";
   const Json basis = at_key(report, fmt::format("interval_basis.{}", of));
   if (!basis.is_object()) return std::nullopt;
   return IntervalBasis{basis.at("group").get<std::string>(), basis.at("factor").get<double>()};
+}
+
+std::vector<Mechanism> mechanisms_of(const Json& report) {
+  std::vector<Mechanism> mechanisms;
+  for (const Json& one : at_key(report, "interval_basis.time"))
+    mechanisms.push_back({.name = one.at("name").get<std::string>(),
+                          .share = one.at("share").get<double>(),
+                          .error = one.at("half_width").get<double>()});
+  return mechanisms;
 }
 
 /// The calibrator's name of a report's strategy.
@@ -118,6 +126,7 @@ ComparedMetric compare_metric(const ValidationCase& one, const Measurement& meas
   result.predicted = number_at(report, key);
   result.interval = interval_of(report, key);
   result.basis = basis_of(report, key);
+  if (!metric.starts_with("memory.")) result.mechanisms = mechanisms_of(report);
   result.error = result.predicted - result.measured;
   if (error_kind(metric) == ErrorKind::relative) result.error /= result.measured;
   return result;

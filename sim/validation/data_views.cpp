@@ -97,6 +97,8 @@ Json metric_object(const ComparedMetric& metric) {
       object["interval_group"] = metric.basis->group;
       object["interval_factor"] = metric.basis->factor;
     }
+    for (const Mechanism& one : metric.mechanisms)
+      object["mechanisms"][one.name] = {{"share", one.share}, {"half_width", one.error}};
   }
   if (metric.mean) object["predicted_mean"] = *metric.mean;
   object[error_name(metric.kind())] = metric.error;

@@ -27,7 +27,6 @@ Scenario with_experts(const std::string& experts, const std::string& capacity = 
 /// Step times in seconds; ends of the source "routing" where there is one.
 struct Answer {
   double step = 0;
-  double factor = 1;  ///< IntervalBasis::factor
   std::optional<Ends<double>> routing;
 };
 
@@ -35,8 +34,7 @@ struct Answer {
 Answer answer(const Scenario& scenario) {
   ChildProcess child([&] {
     const Prediction prediction = predict(scenario, {.find_largest_batch = false});
-    nlohmann::json json = {{"step", prediction.report.step_time.value()},
-                           {"factor", prediction.report.time_basis->factor}};
+    nlohmann::json json = {{"step", prediction.report.step_time.value()}};
     for (const ErrorSource& source : prediction.error_sources)
       if (source.name == "routing")
         json["routing"] = {source.low.step_time / source.best.step_time,
@@ -44,7 +42,7 @@ Answer answer(const Scenario& scenario) {
     return json.dump();
   });
   const nlohmann::json json = nlohmann::json::parse(child.result());
-  Answer answer{.step = json.at("step"), .factor = json.at("factor"), .routing = {}};
+  Answer answer{.step = json.at("step"), .routing = {}};
   if (json.contains("routing"))
     answer.routing = Ends<double>{json["routing"][0], json["routing"][1]};
   return answer;
@@ -71,7 +69,7 @@ BOOST_AUTO_TEST_CASE(the_upper_end_is_a_run_of_natural_routing) {
   BOOST_TEST(unsaid.routing->low == 1);
   const Answer natural = answer(
       with_experts(fmt::format(", experts: {{imbalance: {:.17g}}}", natural_imbalance(16, 8))));
-  BOOST_TEST(unsaid.routing->high == std::pow(natural.step / unsaid.step, unsaid.factor),
+  BOOST_TEST(unsaid.routing->high == natural.step / unsaid.step,
              boost::test_tools::tolerance(1e-9));
   BOOST_TEST(natural.step > 1.01 * unsaid.step);
 }

@@ -1,0 +1,156 @@
+#include "predict/mechanisms.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+
+#include "base/data_folder.hpp"
+#include "base/error.hpp"
+#include "config/document.hpp"
+#include "predict/interval_scale.hpp"
+#include "report/anatomy.hpp"
+#include "report/basis.hpp"
+#include "report/common_errors.hpp"
+#include "scenario/speed_spread.hpp"
+
+namespace rehearse::inline prediction {
+namespace {
+
+using Shares = std::map<std::string, double>;
+
+std::map<std::string, double> read_errors() {
+  const auto document = Document::load(platforms_path("intervals.yaml"));
+  Map mechanisms = document->root().as_map().require("mechanisms").as_map();
+  std::map<std::string, double> errors;
+  for (const std::string& name : mechanisms.keys())
+    errors[name] = mechanisms.require(name).as_map().require("error").as_positive_number();
+  return errors;
+}
+
+double error_of(const std::string& mechanism) {
+  static const std::map<std::string, double> kErrors = read_errors();
+  const auto found = kErrors.find(mechanism);
+  if (found == kErrors.end())
+    throw InternalError("internal error: platforms/intervals.yaml lacks mechanism " + mechanism);
+  return found->second;
+}
+
+/// Kernels whose times rest on the same thing: those of a family, and all that passes over memory.
+std::string kernels_of(CostFamily family) {
+  switch (family) {
+    case CostFamily::products:
+    case CostFamily::narrow_products:
+    case CostFamily::attention:
+      return to_string(family);
+    case CostFamily::convolutions:
+    case CostFamily::depthwise:
+      return to_string(CostFamily::convolutions);
+    default:
+      return "passes over memory";
+  }
+}
+
+/// Whether its time is that of its bytes at the GPU's memory bandwidth, whatever was fitted.
+bool is_copied(CostFamily family) {
+  return family == CostFamily::embeddings || family == CostFamily::pooling ||
+         family == CostFamily::copies || family == CostFamily::optimizer;
+}
+
+std::string mechanism_of(const FamilyReport& family, const Scenario& scenario) {
+  const std::string kernels = kernels_of(family.family);
+  if (scenario.run.efficiency.matrix) return "kernels as stated";
+  if (family.ground == CostGround::fitted) return kernels;
+  if (family.ground == CostGround::carried_over) return kernels + ", carried over";
+  const bool known = std::ranges::all_of(scenario.cluster.groups, [](const NodeGroup& group) {
+    return group.node.gpus == 0 || group.node.gpu.kernels.has_value();
+  });
+  return known && is_copied(family.family) ? kernels : kernels + ", datasheet";
+}
+
+/// Of a step's compute; the optimizer's time is a step's, that of others a micro-batch's.
+Shares shares_of_kernels(const Scenario& scenario, const std::vector<ComputeReport>& compute) {
+  const int micro_batches = scenario.strategy.layout
+                                ? scenario.strategy.layout->micro_batches
+                                : gradient_accumulation(scenario.strategy).value_or(1);
+  Shares shares;
+  double whole = 0;
+  for (const ComputeReport& gpu : compute) {
+    for (const FamilyReport& family : gpu.families) {
+      const int times = family.family == CostFamily::optimizer ? 1 : micro_batches;
+      const double time = times * family.total().value();
+      shares[mechanism_of(family, scenario)] += time;
+      whole += time;
+    }
+  }
+  for (auto& [name, share] : shares) share /= whole > 0 ? whole : 1;
+  return shares;
+}
+
+std::string exchanges_of(const Cluster& cluster) {
+  if (!has_fast_links(cluster)) return "exchanges over PCIe or TCP";
+  return cluster.node_count() == 1 ? "exchanges in a node" : "exchanges between nodes";
+}
+
+double slowest(const Schedule& schedule) {
+  double slowdown = 1;
+  for (const RankSpec& rank : schedule.ranks) slowdown = std::max(slowdown, rank.slowdown);
+  return slowdown;
+}
+
+Headline at(const Headline& best, double factor) {
+  Headline end = best;
+  end.step_time = best.step_time * factor;
+  end.samples_per_s = best.samples_per_s / factor;
+  if (best.worker_step_time) end.worker_step_time = *best.worker_step_time * factor;
+  return end;
+}
+
+}  // namespace
+
+bool has_mechanisms(const Schedule& schedule, const std::vector<StepCosts>& costs) {
+  return is_computed(costs) && !has_updates(schedule);
+}
+
+std::vector<Mechanism> mechanisms_of(const Scenario& scenario, const RunFacts& facts) {
+  const Schedule& schedule = facts.schedule;
+  const Anatomy anatomy = dissect(schedule, facts.trace, basis_of(facts).iterations);
+  const Breakdown& parts = anatomy.breakdown;
+  const Seconds busy = parts.compute + parts.exposed_communication;
+  if (busy <= Seconds(0)) return {};
+  const double device = 1 - schedule.host_share;
+  const double compute = device * (parts.compute / busy);
+  std::vector<Mechanism> mechanisms;
+  const auto add = [&](const std::string& name, double share) {
+    if (share > 0) mechanisms.push_back({.name = name, .share = share, .error = error_of(name)});
+  };
+  for (const auto& [name, share] : shares_of_kernels(scenario, facts.compute))
+    add(name, compute * share);
+  if (scenario.model.active_parameters() < scenario.model.parameters()) add("experts", compute);
+  if (trains_adapters(scenario.model)) add("adapters", compute);
+  add("the host's launches", schedule.host_share);
+  if (const double share = device * (parts.exposed_communication / busy); share > 0) {
+    add(exchanges_of(scenario.cluster), share);
+    mechanisms.back().whole =
+        (parts.exposed_communication + parts.hidden_communication) / anatomy.step;
+  }
+  add("waiting", parts.idle / anatomy.step);
+  if (scenario.run.usual_spread) add("unlike GPUs", std::log(slowest(schedule)));
+  add("machine and software", 1);
+  add(kOwnError, 1);
+  std::ranges::stable_sort(mechanisms, std::ranges::greater{}, &Mechanism::width);
+  return mechanisms;
+}
+
+std::vector<ErrorSource> error_sources(const std::vector<Mechanism>& mechanisms,
+                                       const Headline& best) {
+  std::vector<ErrorSource> sources;
+  for (const Mechanism& one : mechanisms) {
+    const double high =
+        std::max(std::exp(one.width()), one.whole.value_or(0) * std::exp(one.error));
+    sources.push_back({one.name, at(best, std::exp(-one.width())), best, at(best, high)});
+  }
+  return sources;
+}
+
+}  // namespace rehearse::inline prediction

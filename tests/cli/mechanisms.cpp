@@ -1,0 +1,90 @@
+// What the interval of a step consists of, beside simulations of the same step with a part of its
+// times longer.
+#include "predict/mechanisms.hpp"
+
+#include <boost/test/data/monomorphic.hpp>
+#include <boost/test/data/test_case.hpp>
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/child_process.hpp"
+#include "base/data_folder.hpp"
+#include "config/document.hpp"
+#include "predict/headline_run.hpp"
+#include "predict/predict.hpp"
+#include "report/common_errors.hpp"
+#include "scenario/scenario.hpp"
+
+namespace rehearse {
+namespace {
+BOOST_AUTO_TEST_SUITE(interval_mechanisms)
+
+namespace data = boost::unit_test::data;
+
+constexpr double kMore = 1.02;  ///< so many times as long
+
+Scenario scenario_named(const std::string& name) {
+  const auto document = Document::load(data_folder() / "scenarios" / (name + ".yaml"));
+  return solved(read_scenario(*document->with_overrides(
+      {"run.jitter=none", "run.speed_spread=0", "run.steps=1", "run.warmup_steps=1"})));
+}
+
+struct Told {
+  double step = 0, kernels = 0, exchanges = 0, host = 0, waiting = 0;
+};
+
+Told told_of(const Scenario& scenario) {
+  const std::string text = in_child_process([&] {
+    const Prediction prediction = predict(scenario, {.find_largest_batch = false});
+    nlohmann::json json = {{"step", prediction.report.step_time.value()}};
+    for (const Mechanism& one : prediction.report.mechanisms) {
+      const bool beside = one.name == "machine and software" || one.name == kOwnError ||
+                          one.name == "experts" || one.name == "adapters";
+      const char* const part = one.name.starts_with("exchanges")            ? "exchanges"
+                               : one.name == "waiting"                      ? "waiting"
+                               : one.name.find("host") != std::string::npos ? "host"
+                                                                            : "kernels";
+      if (!beside) json[part] = json.value(part, 0.0) + one.share;
+    }
+    return json.dump();
+  });
+  const auto json = nlohmann::json::parse(text);
+  return {json["step"], json.value("kernels", 0.0), json.value("exchanges", 0.0),
+          json.value("host", 0.0), json.value("waiting", 0.0)};
+}
+
+/// d ln(step) / d ln(times) of what `change` makes kMore times as long.
+template <class Change>
+double derivative(const Scenario& scenario, double step, const Change& change) {
+  const double longer = std::stod(in_child_process([&] {
+    Machine machine = machine_of(scenario);
+    change(machine);
+    return std::to_string(1e6 * simulated_headline(scenario, machine).step_time.value());
+  }));
+  return std::log(longer / 1e6 / step) / std::log(kMore);
+}
+
+void slow_compute(Machine& machine) {
+  for (Program& program : machine.schedule.programs)
+    for (Op& op : program.ops)
+      if (auto* compute = std::get_if<Compute>(&op.work); compute && op.phase != Phase::host)
+        compute->duration *= kMore;
+}
+
+BOOST_DATA_TEST_CASE(shares_are_what_a_slower_part_costs,
+                     data::make({"p5_llama7b_fsdp", "p5_llama3_70b_tp8_pp4", "qlora_one_gpu",
+                                 "hopper_convnext_ddp", "dgx_gpt2_pipeline"}),
+                     name) {
+  const Scenario scenario = scenario_named(name);
+  const Told told = told_of(scenario);
+  BOOST_TEST(told.kernels + told.exchanges + told.host == 1, boost::test_tools::tolerance(1e-9));
+  // A pipeline's idle time is not all waiting in proportion.
+  const double exact = derivative(scenario, told.step, slow_compute);
+  BOOST_TEST(std::abs(told.kernels - exact) < (told.waiting > 0.05 ? 0.04 : 0.003),
+             told.kernels << " of " << exact);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+}  // namespace
+}  // namespace rehearse
