@@ -65,9 +65,10 @@ std::vector<KeySection> scenario_keys() {
         {"num_layers_at_end_in_bf16", "integer >= 0 (blocks)", "0", "The last blocks' likewise.",
          "Megatron-LM"},
         {"channels_last", "true or false", "false", "Memory format of images.", "PyTorch"},
-        {"convert_1x1", "true or false", "(of torch before 2.4 true)",
-         "Contiguous convolutions of 1 x 1 on tensor cores convert what they read and write, too.",
-         "cuDNN 8"},
+        {"cudnn_benchmark", "true or false", "false",
+         "Whether cuDNN searches; before torch 2.4 contiguous convolutions of 1 x 1 are else "
+         "converted to NHWC, too.",
+         "torch.backends.cudnn.benchmark"},
         {"loss",
          "cross_entropy | cross_entropy_fp32 | huggingface | lightning_fabric | fused_logits | vocab_parallel | compiled | accelerate_fused | huggingface_4_46 | huggingface_fused | huggingface_4_46_fused | lightning_loop | fused or map",
          "(the framework's: cross_entropy of most)",

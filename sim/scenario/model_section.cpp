@@ -296,7 +296,7 @@ void leave_shape(Map& map) {
                           "num_layers_at_start_in_bf16",
                           "num_layers_at_end_in_bf16",
                           "channels_last",
-                          "convert_1x1",
+                          "cudnn_benchmark",
                           "frozen",
                           "lora",
                           "quantization",

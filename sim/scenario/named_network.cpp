@@ -292,11 +292,15 @@ void note_eager(Map& map, Scenario& scenario) {
       fused.empty() ? "" : fmt::format("; attention: {} computes them in one kernel", fused)));
 }
 
-/// What contiguous convolutions of 1 x 1 read and write is converted as that of others is.
+/// What contiguous convolutions of 1 x 1 read and write is converted as that of others is, where
+/// cuDNN before 9 takes what its heuristics say.
 void convert_planes(Map& map, Framework& framework, Model& model) {
-  const std::string key = "convert_1x1";
-  if (!framework.find("model." + key)) return;
-  if (!framework.bool_or(map, "model.", key)) return;
+  const char* const key = "cudnn_benchmark";
+  if (framework.find("convolution.converts_1x1").value_or("false") == "false") {
+    if (const auto searches = map.optional(key)) searches->as_bool();
+    return;
+  }
+  if (framework.bool_or(map, "model.", key)) return;
   for (Unit& unit : model.units)
     for (Operator& op : unit.operators) op.plane = 0;
 }
