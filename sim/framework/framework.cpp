@@ -63,10 +63,9 @@ std::vector<int> version_numbers(const std::string& version) {
 }
 
 const std::vector<std::string>& framework_names() {
-  static const std::vector<std::string> names = {"torch",     "torchtitan", "megatron",
-                                                 "deepspeed", "horovod",    "tensorflow",
-                                                 "mxnet",     "byteps",     "bytescheduler",
-                                                 "composer"};
+  static const std::vector<std::string> names = {
+      "torch",      "torchtitan", "megatron", "deepspeed",     "horovod",
+      "tensorflow", "mxnet",      "byteps",   "bytescheduler", "composer"};
   return names;
 }
 
