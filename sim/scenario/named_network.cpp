@@ -296,7 +296,7 @@ void note_eager(Map& map, Scenario& scenario) {
 /// cuDNN before 9 takes what its heuristics say.
 void convert_planes(Map& map, Framework& framework, Model& model) {
   const char* const key = "cudnn_benchmark";
-  if (framework.find("convolution.converts_1x1").value_or("false") == "false") {
+  if (framework.find("convolution.converts_1x1") != "true") {
     if (const auto searches = map.optional(key)) searches->as_bool();
     return;
   }

@@ -67,7 +67,7 @@ Optimizer read_optimizer_section(const Value& value, Framework& framework, Preci
     const bool fused = framework.flag("optimizer.fused") && !asked;
     if (!asked && !options.has("fused")) framework.note("optimizer.fused");
     optimizer.fused = options.bool_or("fused", fused);
-    const bool lists = framework.find("optimizer.foreach").value_or("true") == "true";
+    const bool lists = framework.find("optimizer.foreach") != "false";
     if (!asked && !optimizer.fused && !lists) framework.note("optimizer.foreach");
     if (asked || !optimizer.fused) optimizer.foreach = options.bool_or("foreach", lists);
     if (asked && optimizer.fused && optimizer.foreach) {
