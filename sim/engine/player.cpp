@@ -24,9 +24,8 @@ Player::Player(Shared& shared, const EngineOptions& options)
   make_ranks();
 }
 
-/// Where the run is too short for several stops it has more and shorter ones, of as much time.
+/// As many whole stops as fall into the run, one at least, of as much time in all.
 void Player::settle_stops() {
-  constexpr double kSeveral = 3;
   stops_ = schedule_.interruptions;
   if (!stops_.any()) return;
   Seconds computed;
@@ -34,9 +33,11 @@ void Player::settle_stops() {
     for (const Op& op : schedule_.programs[rank.program.index()].ops)
       if (const auto* compute = std::get_if<Compute>(&op.work); compute && compute->jittered)
         computed += compute->duration * schedule_.iterations;
-  const double times = std::max(1.0, kSeveral * (stops_.every / std::max(computed, Seconds(1e-9))));
-  stops_.every = stops_.every / times;
-  stops_.time = stops_.time / times;
+  if (computed == Seconds(0)) return;
+  const double expected = computed / stops_.every;
+  const double played = std::max(1.0, std::round(expected));
+  stops_.every = computed / played;
+  stops_.time = stops_.time * (expected / played);
 }
 
 void Player::index_programs() {

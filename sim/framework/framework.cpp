@@ -63,9 +63,9 @@ std::vector<int> version_numbers(const std::string& version) {
 }
 
 const std::vector<std::string>& framework_names() {
-  static const std::vector<std::string> names = {"torch",     "torchtitan", "megatron",
-                                                 "deepspeed", "horovod",    "tensorflow",
-                                                 "mxnet",     "byteps",     "bytescheduler"};
+  static const std::vector<std::string> names = {
+      "torch",      "torchtitan", "megatron", "deepspeed",     "horovod",
+      "tensorflow", "mxnet",      "byteps",   "bytescheduler", "composer"};
   return names;
 }
 
@@ -82,6 +82,7 @@ void Framework::read_habits(Map& habits) {
       later.finish();
     }
     if (const auto other = one.optional("in_pipelines")) habit.in_pipelines = other->as_string();
+    if (const auto other = one.optional("in_fsdp")) habit.in_fsdp = other->as_string();
     one.finish();
     std::erase_if(habits_, [&](const Habit& before) { return before.key == key; });
     habits_.push_back(std::move(habit));
@@ -186,6 +187,10 @@ double Framework::number(const std::string& key) const {
 
 void Framework::in_pipelines() {
   for (Habit& habit : habits_) habit.value = habit.in_pipelines.value_or(habit.value);
+}
+
+void Framework::in_fsdp() {
+  for (Habit& habit : habits_) habit.value = habit.in_fsdp.value_or(habit.value);
 }
 
 void Framework::note(const std::string& key) {

@@ -49,6 +49,8 @@ class Framework {
   bool flag(const std::string& key) const { return word(key) == "true"; }
   /// From here on the defaults that differ in pipelines count.
   void in_pipelines();
+  /// And those that differ where FSDP1 keeps replicas equal.
+  void in_fsdp();
   /// Notes that a default was taken.
   void note(const std::string& key);
 
@@ -70,7 +72,7 @@ class Framework {
  private:
   struct Habit {
     std::string key, value, source;
-    std::optional<std::string> in_pipelines{};
+    std::optional<std::string> in_pipelines{}, in_fsdp{};
   };
   struct Lack {
     std::string key;

@@ -109,13 +109,15 @@ std::string framework_name(Map& map, const std::optional<Value>& strategy) {
 
 namespace {
 
+bool has(const Value& strategy, const char* key) {
+  return strategy.is_map() && strategy.as_map().has(key);
+}
+
 /// Until a framework could be said, Megatron-LM sent between stages whose replicas PyTorch sharded.
 void check_pipeline(const Value& strategy) {
-  if (!strategy.is_map()) return;
-  Map map = strategy.as_map();
-  const bool shards = map.has("fsdp") || map.has("fsdp2");
-  if (shards && is_pipeline(strategy))
-    map.at_key("pipeline_parallel")
+  if ((has(strategy, "fsdp") || has(strategy, "fsdp2")) && is_pipeline(strategy))
+    strategy.as_map()
+        .at_key("pipeline_parallel")
         .fail("whose pipeline is this? No framework is the usual one beside FSDP",
               "add framework: torch or framework: torchtitan");
 }
@@ -127,6 +129,7 @@ Framework read_framework(Map& map, const std::optional<Value>& strategy) {
   Framework framework = said ? Framework(*said) : Framework::of_strategy(strategy);
   if (strategy && !said) check_pipeline(*strategy);
   if (strategy && is_pipeline(*strategy)) framework.in_pipelines();
+  if (strategy && has(*strategy, "fsdp")) framework.in_fsdp();
   return framework;
 }
 

@@ -42,7 +42,7 @@ std::vector<KeySection> study_keys() {
          "list of sharding | tensor | pipeline | context | expert | virtual_stages | micro_batch | "
          "recompute | compile",
          "-", "Layouts to try, in the place of strategies; the global batch is held."},
-        {"search.framework", "list of torch | torchtitan | megatron | deepspeed | horovod | tensorflow | mxnet | byteps | bytescheduler",
+        {"search.framework", "list of torch | torchtitan | megatron | deepspeed | horovod | tensorflow | mxnet | byteps | bytescheduler | composer",
          "(the scenario's, else megatron)", "Beside parallelism: whose layouts are compared."},
         {"constraints", "map", "memory: fits", "What must hold."},
         {"constraints.memory", "size (or `fits`) or text", "-",

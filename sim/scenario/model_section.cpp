@@ -296,6 +296,7 @@ void leave_shape(Map& map) {
                           "num_layers_at_start_in_bf16",
                           "num_layers_at_end_in_bf16",
                           "channels_last",
+                          "cudnn_benchmark",
                           "frozen",
                           "lora",
                           "quantization",

@@ -292,6 +292,19 @@ void note_eager(Map& map, Scenario& scenario) {
       fused.empty() ? "" : fmt::format("; attention: {} computes them in one kernel", fused)));
 }
 
+/// What contiguous convolutions of 1 x 1 read and write is converted as that of others is, where
+/// cuDNN before 9 takes what its heuristics say.
+void convert_planes(Map& map, Framework& framework, Model& model) {
+  const char* const key = "cudnn_benchmark";
+  if (framework.find("convolution.converts_1x1") != "true") {
+    if (const auto searches = map.optional(key)) searches->as_bool();
+    return;
+  }
+  if (framework.bool_or(map, "model.", key)) return;
+  for (Unit& unit : model.units)
+    for (Operator& op : unit.operators) op.plane = 0;
+}
+
 }  // namespace
 
 Model read_architecture(const Value& use, Map& map, Framework& framework, Scenario& scenario) {
@@ -337,7 +350,9 @@ Model read_architecture(const Value& use, Map& map, Framework& framework, Scenar
   note_eager(map, scenario);
   if (is_causal_language_model(model) || map.has("loss")) read_loss(map, framework, shape);
   const bool plain = shape.loss == Loss::cross_entropy && !shape.loss_parts.any();
-  return plain ? model : build(name, shape, map.has("loss") ? map.require("loss") : use);
+  if (!plain) model = build(name, shape, map.has("loss") ? map.require("loss") : use);
+  if (takes_images) convert_planes(map, framework, model);
+  return model;
 }
 
 /// FlashAttention-3 is written for Hopper (Shah et al., arXiv:2407.08608).

@@ -67,7 +67,9 @@ Optimizer read_optimizer_section(const Value& value, Framework& framework, Preci
     const bool fused = framework.flag("optimizer.fused") && !asked;
     if (!asked && !options.has("fused")) framework.note("optimizer.fused");
     optimizer.fused = options.bool_or("fused", fused);
-    if (asked || !optimizer.fused) optimizer.foreach = options.bool_or("foreach", true);
+    const bool lists = framework.find("optimizer.foreach") != "false";
+    if (!asked && !optimizer.fused && !lists) framework.note("optimizer.foreach");
+    if (asked || !optimizer.fused) optimizer.foreach = options.bool_or("foreach", lists);
     if (asked && optimizer.fused && optimizer.foreach) {
       options.require("foreach").fail("an optimizer is either fused or foreach",
                                       "leave one of them out");

@@ -54,16 +54,22 @@ Interruptions read_interruptions(const Value& value) {
   return stops;
 }
 
-/// Python's own where the framework leaves them to it.
+/// The framework's own where nobody says others. Those that are said and are the same stand for as
+/// much: what is not known of them is the same.
 void read_interruptions(Map& map, Framework* framework, RunOptions& run) {
-  const std::string every = "run.stops.every", time = "run.stops.time";
+  const std::string key = "run.stops";
   const std::optional<Value> given = map.optional("stops");
+  const auto usual = framework == nullptr ? std::nullopt : framework->find(key);
   if (given) run.interruptions = read_interruptions(*given);
-  const auto usual = framework == nullptr ? std::nullopt : framework->find(every);
-  if (given || !usual || *usual == "none") return;
-  run.usual_interruptions = true;
-  run.interruptions = {.every = parse_seconds(*usual),
-                       .time = parse_seconds(framework->word(time))};
+  if (!usual) return;
+  const Interruptions theirs =
+      read_interruptions(Document::parse(*usual, "platforms/frameworks: " + key)->root());
+  if (!given) {
+    run.interruptions = theirs;
+    framework->note(key);
+  }
+  run.usual_interruptions =
+      run.interruptions.every == theirs.every && run.interruptions.time == theirs.time;
 }
 
 /// So many, or as many as it takes to know their median to a precision.
@@ -262,7 +268,7 @@ Fields<RunOptions> run_fields(const RunContext& context) {
          run.usual_jitter = !jitter;
          if (jitter) run.jitter = read_jitter(*jitter);
        }},
-      {{{"stops", "none or map", "(of torch every 400 s for 150 ms, on several GPUs)",
+      {{{"stops", "none or map", "(of torch under fsdp every 5,000 s for 150 ms)",
          "Stops of ranks, each at a time of its own.", "torchtitan's gc_freq"},
         {"stops.every", "time", "required", "Of a rank's computing, between two."},
         {"stops.time", "time", "required", "Of each."}},

@@ -39,11 +39,8 @@ void take_usual_fleet(Scenario& scenario) {
   } else if (run.usual_jitter) {
     scenario.assumptions.emplace_back("run.jitter = none");
   }
-  if (run.usual_interruptions && !fleet) run.interruptions = {};
-  if (run.usual_interruptions && fleet)
-    scenario.assumptions.push_back(fmt::format("run.stops = {{every: {:g}s, time: {:g}ms}}",
-                                               run.interruptions.every.value(),
-                                               1e3 * run.interruptions.time.value()));
+  const auto is_stops = [](const FrameworkSetting& one) { return one.key == "run.stops"; };
+  if (!fleet && std::erase_if(scenario.framework.set, is_stops) > 0) run.interruptions = {};
   run.usual_interruptions = run.usual_interruptions && fleet;
   run.usual_spread = run.usual_spread && fleet;
   run.usual_jitter = run.usual_jitter && fleet;

@@ -212,6 +212,7 @@ inline std::vector<std::vector<std::string>> more_options() {
       {"strategy={ddp: {}}", "framework=bytescheduler"},
       {"run={stops: {every: 100s, time: 50ms}}"},
       {"run={stops: none}"},
+      {"model={use: resnet50, batch_per_gpu: 8, cudnn_benchmark: true}"},
       {"cluster={nodes: 1, node: {gpus: 4, gpu: A10, pcie_roots: 2, root_link: 9GBps}}"},
       {"strategy={ddp: {}}", "framework=tensorflow", built_in + "}"},
       {"strategy={ps: {}}", "framework=byteps", built_in + "}"},
