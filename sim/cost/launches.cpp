@@ -103,9 +103,7 @@ void add_captured_launches(Launches& sum, const Unit& unit, std::size_t place,
 using enum GraphScope;
 
 bool is_mixer(const Layer& layer) {
-  using enum LayerKind;
-  return layer.kind == attention || layer.kind == state_space || layer.kind == delta_net ||
-         layer.kind == short_convolution;
+  return layer.kind == LayerKind::attention || layer.mixer != nullptr;
 }
 
 bool is_experts(const Layer& layer) { return layer.kind == LayerKind::experts; }
@@ -125,7 +123,8 @@ std::vector<std::optional<GraphScope>> modules_of(const Unit& unit) {
   const bool mixes = mixer != unit.layers.end();
   if (!mixes && !experts && std::ranges::none_of(unit.layers, is_activation)) return modules;
   const GraphScope rest = experts ? moe_router : mlp;
-  GraphScope now = !mixes ? rest : mixer->kind == LayerKind::state_space ? mamba : attn;
+  const bool is_mamba = mixes && mixer->mixer && mixer->mixer->is_mamba();
+  GraphScope now = !mixes ? rest : is_mamba ? mamba : attn;
   bool passed = false;  // the mixer
   for (const Layer& layer : unit.layers) {
     if (now == moe_router && layer.kind == LayerKind::linear) now = moe;

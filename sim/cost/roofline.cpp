@@ -48,15 +48,6 @@ AttentionSize attention_size(const Operator& op, double batch) {
           op.heads.dropout};
 }
 
-/// A multiprocessor's FLOP/s in chunked scans of Triton. Nemotron 3 Nano's takes 369 us forward
-/// on a Blackwell (NVIDIA/Megatron-LM#5829, taken as 8,192 tokens): 0.55 TFLOP/s on each of 148. On
-/// an H200 its chunks' outputs alone take 0.45 ns for a token and head (tile-ai/TileOPs#1608).
-constexpr FlopsPerSecond kScan{0.55e12};
-
-FlopsPerSecond scan_rate(const Gpu& gpu, FlopsPerSecond attention, bool stated) {
-  return stated || gpu.multiprocessors() == 0 ? attention : gpu.multiprocessors() * kScan;
-}
-
 /// What a fused kernel computes of the FLOPs that the model counts: the pairs that a causal mask
 /// leaves, and in backward five products for forward's two (FlashAttention-2, arXiv:2307.08691).
 double computed_share(const Operator& op, Direction direction) {
@@ -82,13 +73,13 @@ Roofline::Roofline(const Gpu& gpu, Precision precision, const AnalyticEfficiency
       bandwidth_(gpu.memory_bandwidth),
       shares_(reached_shares(gpu, efficiency)),
       converts_layout_(convolves_on_tensor_cores(gpu, precision)),
+      multiprocessors_(gpu.multiprocessors()),
       matrix_(gpu.matrix_peak(precision) *
               (multiplies_on_tensor_cores(gpu, precision) ? shares_.matrix : shares_.matrix_fp32)),
       narrow_(narrow_peak(gpu, precision) * shares_.matrix),
       convolution_(convolution_peak(gpu, precision) *
                    (converts_layout_ ? shares_.matrix : shares_.matrix_fp32)),
       attention_(gpu.matrix_peak(precision) * shares_.attention),
-      scan_(scan_rate(gpu, attention_, attention_stated_)),
       vector_(gpu.fp32),
       memory_(gpu.memory_bandwidth * shares_.memory),
       operands_(gpu.memory_bandwidth * shares_.matrix_memory) {}
@@ -115,12 +106,21 @@ Seconds Roofline::single_time(const Operator& op, double batch, Direction direct
   if (const auto known = kernel_time(op, batch, direction)) return *known + weights;
   const Bytes bytes = batch * elements * element(op) + parameter_bytes(op, direction);
   const Seconds arithmetic =
-      Flops(batch * flops) / rate(op, direction) * fused_factor(op, direction);
+      scan_time(op.scan, batch)
+          .value_or(Flops(batch * flops) / rate(op, direction) * fused_factor(op, direction));
   const Seconds traffic = op.kind == OperatorKind::matmul
                               ? bytes / operands_
                               : bytes / reached_memory(op, direction == Direction::backward);
   return shares_.launch +
          std::max({arithmetic, traffic, image_time(op, batch, elements, direction)}) + weights;
+}
+
+/// Nothing where the scan's kernels are not known, or attention's share is said.
+std::optional<Seconds> Roofline::scan_time(const Scan& scan, double batch) const {
+  if (scan.occupied == Seconds(0) || multiprocessors_ == 0 || attention_stated_)
+    return std::nullopt;
+  const double waves = std::max(1.0, batch * scan.blocks / multiprocessors_);
+  return batch * scan.occupied / multiprocessors_ + scan.steps * waves * scan.step;
 }
 
 /// A conversion reads and writes each of its elements, which are counted twice.
@@ -366,9 +366,8 @@ FlopsPerSecond Roofline::rate(OperatorKind kind) const {
     case OperatorKind::convolution:
       return convolution_;
     case OperatorKind::attention:
-      return attention_;
     case OperatorKind::scan:
-      return scan_;
+      return attention_;
     default:
       return vector_;
   }

@@ -58,6 +58,7 @@ class Roofline {
   Seconds product_time(const captured::Product& product) const;
   Seconds moving_time(const captured::Work& work, bool backward) const;
   OperatorBasis captured_basis(const Operator& op, double batch, Direction direction) const;
+  std::optional<Seconds> scan_time(const Scan& scan, double batch) const;
   /// Time without what is computed once more.
   Seconds single_time(const Operator& op, double batch, Direction direction) const;
   FlopsPerSecond rate(OperatorKind kind) const;
@@ -104,7 +105,8 @@ class Roofline {
   BytesPerSecond bandwidth_;
   ReachedShares shares_;
   bool converts_layout_;
-  FlopsPerSecond matrix_, narrow_, convolution_, attention_, scan_, vector_;
+  double multiprocessors_;  ///< 0: not known
+  FlopsPerSecond matrix_, narrow_, convolution_, attention_, vector_;
   BytesPerSecond memory_, operands_;
 };
 

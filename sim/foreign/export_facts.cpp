@@ -140,9 +140,8 @@ void say_shape(const TransformerShape& shape, Facts& facts) {
 
 /// True where say_shape() says all of it: a decoder of alike blocks without further mechanisms.
 bool is_said_in_full(const TransformerShape& shape) {
-  const bool plain_attention = shape.window == 0 && !shape.sinks && shape.softcap == 0 &&
-                               !shape.attention_gate && !shape.linear && !shape.state_space &&
-                               !shape.short_convolution;
+  const bool plain_attention =
+      shape.window == 0 && !shape.sinks && shape.softcap == 0 && !shape.attention_gate;
   const bool plain_blocks = shape.parts.empty() && shape.norm_place == NormPlace::before &&
                             shape.parallel_norms == 0 && shape.encoder_layers == 0;
   const bool plain_ends = shape.causal() && shape.embedding_width == 0 && !shape.embedding_norm &&

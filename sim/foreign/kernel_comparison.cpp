@@ -25,28 +25,40 @@ std::string plain_name(std::string name) {
   return name;
 }
 
+/// "[2, 128, 8, 64]" with its numbers in order: attention's kernels have heads before tokens, or
+/// behind them.
+std::string in_order(const std::string& size) {
+  std::vector<long long> numbers;
+  for (std::size_t at = 1; at < size.size(); at = size.find_first_of(",]", at) + 1)
+    numbers.push_back(std::strtoll(size.c_str() + at, nullptr, 10));
+  std::ranges::sort(numbers);
+  return fmt::format("[{}]", fmt::join(numbers, ", "));
+}
+
 /// Sizes in any order: "[1024] [2, 128]".
-std::string sorted_sizes(std::vector<std::string> sizes) {
+std::string sorted_sizes(const std::string& op, std::vector<std::string> sizes) {
+  if (op.starts_with("attention"))
+    for (std::string& size : sizes) size = in_order(size);
   std::ranges::sort(sizes);
   return fmt::format("{}", fmt::join(sizes, " "));
 }
 
 /// "bf16[2, 128]" without its type; those of no dimension are left out.
-std::string sizes_of(const KernelRow& row) {
+std::string sizes_of(const std::string& op, const KernelRow& row) {
   std::vector<std::string> sizes;
   for (const std::string& read : row.reads)
     if (const std::string size = read.substr(read.find('[')); size != "[]") sizes.push_back(size);
-  return sorted_sizes(std::move(sizes));
+  return sorted_sizes(op, std::move(sizes));
 }
 
-std::string traced_sizes(const std::string& text) {
+std::string traced_sizes(const std::string& op, const std::string& text) {
   std::vector<std::string> sizes;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find(']', at), text.size() - 1);
     sizes.push_back(text.substr(at, end + 1 - at));
     at = end + 2;
   }
-  return sorted_sizes(std::move(sizes));
+  return sorted_sizes(op, std::move(sizes));
 }
 
 struct Calls {
@@ -58,7 +70,8 @@ using ByKind = std::map<std::pair<std::string, std::string>, Calls>;  // operato
 ByKind expected(const KernelTable& table) {
   ByKind kinds;
   for (const KernelRow& row : table.rows) {
-    Calls& calls = kinds[{plain_name(row.op), sizes_of(row)}];
+    const std::string op = plain_name(row.op);
+    Calls& calls = kinds[{op, sizes_of(op, row)}];
     calls.calls += row.calls;
     calls.time += row.cost.time;
   }
@@ -189,8 +202,9 @@ class TracedCalls {
     const std::size_t chosen = operator_of();
     const bool outside = chosen == trace_.operators.size();
     const std::string name = outside ? "(no operator)" : plain_name(trace_.name_of(span(chosen)));
-    const std::string sizes =
-        outside || trace_.shapes.empty() ? "" : traced_sizes(trace_.names[trace_.shapes[chosen]]);
+    const std::string sizes = outside || trace_.shapes.empty()
+                                  ? ""
+                                  : traced_sizes(name, trace_.names[trace_.shapes[chosen]]);
     Calls& calls = kinds[{name, sizes}];
     calls.time += time;
     if (outside || counted_.insert(chosen).second) calls.calls += 1;

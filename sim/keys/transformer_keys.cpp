@@ -1,7 +1,11 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <iterator>
 
 #include "keys/keys.hpp"
+#include "model/mixers.hpp"
 #include "scenario/transformer_keys.hpp"
 
 namespace rehearse::inline keys {
@@ -55,6 +59,17 @@ std::vector<Key> joined(std::initializer_list<std::vector<Key>> parts) {
   return all;
 }
 
+/// Of the kinds of mixers whose keys stand in a section.
+std::vector<Key> keys_of_mixers(std::string_view section) {
+  std::vector<Key> keys;
+  for (const MixerKind& kind : mixer_kinds()) {
+    if (kind.section != section) continue;
+    keys.push_back({kind.path().c_str(), "map", "(none)", std::string(kind.meaning).c_str()});
+    std::ranges::copy(kind.keys(kind.path() + "."), std::back_inserter(keys));
+  }
+  return keys;
+}
+
 /// These keys belong to a transformer by its dimensions alone.
 std::vector<Key> mixer_keys() {
   return joined({
@@ -62,17 +77,15 @@ std::vector<Key> mixer_keys() {
        {"attention.sliding", "integer >= 1", "(none)", "Tokens that a sliding layer sees."},
        {"attention.full_every", "integer >= 1", "(none)", "Every so many layers one sees all."},
        {"attention.output_gate", "true or false", "(false)",
-        "A product's sigmoid scales what attention gives."},
-       {"attention.linear", "map", "(none)", "Gated delta net, in layers of linear attention."}},
-      linear_attention_keys(),
+        "A product's sigmoid scales what attention gives."}},
+      keys_of_mixers("attention"),
       {{"attention.mla", "map", "(none)", "Multi-head latent attention."}},
       latent_attention_keys(),
-      {{"layer_types", "list of full_attention | linear_attention | mamba", "(full_attention)",
-        "What mixes tokens, block by block, over and over."},
+      {{"layer_types", fmt::format("list of {}", fmt::join(layer_type_names(), " | ")).c_str(),
+        "(full_attention)", "What mixes tokens, block by block, over and over."},
        {"hybrid_override_pattern", "text", "(none)",
-        "Or blocks of one part: M mamba, * attention, - feed-forward, E experts.", "Megatron-LM"},
-       {"mamba", "map", "(none)", "Mamba 2, in layers of state spaces."}},
-      mamba_keys()});
+        "Or blocks of one part: M mamba, * attention, - feed-forward, E experts.", "Megatron-LM"}},
+      keys_of_mixers("")});
 }
 
 /// The same keys beside what has a value for each.

@@ -122,12 +122,14 @@ NamedModel read_named(Map& map, std::vector<std::string>& assumptions) {
   return named;
 }
 
-/// Megatron-LM makes queries, keys and values in one product, whatever the network's own code does.
+/// Megatron-LM makes queries, keys and values in one product, and what gates and what is gated in
+/// another (megatron/core/transformer/mlp.py: linear_fc1), whatever the network's own code does.
 /// Adapters name the layers of that code.
 void fuse_as_the_framework(Map& map, Framework& framework, NamedModel& named) {
   const char* const key = "model.transformer.fused_qkv";
   const bool fuses = framework.find(key) == "true";
   if (!fuses || !named.transformer || named.transformer->latent || map.has("lora")) return;
+  named.transformer->fused_gate = named.transformer->gated;
   const bool in_dimensions = map.has("transformer");
   const bool said = map.has("fused_qkv") ||
                     (in_dimensions && map.require("transformer").as_map().has("fused_qkv"));

@@ -4,15 +4,17 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include "config/fields.hpp"
 #include "config/mistakes.hpp"
+#include "model/mixers.hpp"
 
 namespace rehearse::inline scenario {
 namespace {
 
-constexpr std::int64_t kMostWidth = 10'000'000;
+constexpr std::int64_t kMostWidth = kMostDimension;
 constexpr std::int64_t kMostLayers = 5'000;
 
 /// The value of a key under any of its names.
@@ -148,28 +150,6 @@ Experts read_experts(const Value& value, const TransformerShape& t) {
 
 Form<std::int64_t> dimension(std::int64_t low = 1) { return form::integer(low, kMostWidth); }
 
-Fields<LinearAttention> linear_fields() {
-  using L = LinearAttention;
-  return {implied("linear_num_key_heads", &L::key_heads, dimension(), "Heads of queries and keys."),
-          implied("linear_key_head_dim", &L::key_width, dimension(), "Channels of one."),
-          implied("linear_num_value_heads", &L::value_heads, dimension(), "Heads of values."),
-          implied("linear_value_head_dim", &L::value_width, dimension(), "Channels of one."),
-          implied("linear_conv_kernel_dim", &L::kernel, dimension(),
-                  "Tokens that the convolution sees.")};
-}
-
-Fields<StateSpace> mamba_fields() {
-  using S = StateSpace;
-  return {
-      implied("heads", &S::heads, dimension(), "Heads."),
-      implied("head_dim", &S::head_width, dimension(), "Channels of one."),
-      implied("state_size", &S::state, dimension(), "Numbers that a channel keeps."),
-      implied("groups", &S::groups, dimension(),
-              "Heads of a group share what enters and leaves states."),
-      implied("conv_kernel", &S::kernel, dimension(), "Tokens that the convolution sees."),
-      implied("chunk_size", &S::chunk, dimension(), "Tokens between states that kernels write.")};
-}
-
 Fields<LatentAttention> latent_fields() {
   using L = LatentAttention;
   return {implied("q_lora_rank", &L::query_rank, dimension(0), "Rank of queries; 0: full."),
@@ -181,29 +161,47 @@ Fields<LatentAttention> latent_fields() {
           implied("v_head_dim", &L::value_width, dimension(), "Channels of a head's values.")};
 }
 
+std::string path_of_kind(std::string_view layer) {
+  const auto& kinds = mixer_kinds();
+  return std::ranges::find(kinds, layer, &MixerKind::layer)->path();
+}
+
+/// Mixers by the words of `layer_types`, of the kinds whose dimensions are said.
+using Mixers = std::map<std::string_view, MixerPtr>;
+
+void read_mixers(Map& map, std::string_view section, Mixers& mixers) {
+  for (const MixerKind& kind : mixer_kinds()) {
+    if (kind.section != section) continue;
+    if (const auto dimensions = map.optional(std::string(kind.key)))
+      mixers[kind.layer] = kind.read(*dimensions);
+  }
+}
+
 /// What mixes tokens in which block: `layer_types`, or a letter for each block of one part.
-void read_parts(Map& map, TransformerShape& t) {
-  if (const auto mamba = map.optional("mamba")) t.state_space = read_fields(*mamba, mamba_fields());
+void read_parts(Map& map, Mixers mixers, TransformerShape& t) {
+  read_mixers(map, "", mixers);
   const std::optional<Value> types = map.optional("layer_types");
   if (const auto pattern = map.optional("hybrid_override_pattern")) {
     if (types)
       map.at_key("layer_types").fail("hybrid_override_pattern says it", "leave one of them out");
     if (pattern->as_string().find('E') != std::string::npos && !t.experts)
       pattern->fail("E is of experts, which it does not have", "give experts");
-    const std::string wrong = set_hybrid_pattern(pattern->as_string(), t);
+    const std::string wrong = set_hybrid_pattern(pattern->as_string(), mixers["mamba"], t);
     if (!wrong.empty()) pattern->fail(wrong);
   }
   if (!types) return;
   for (const Value& one : types->as_list()) {
-    const std::string name = one.as_choice({"full_attention", "linear_attention", "mamba"});
-    t.parts.push_back({name == "mamba"            ? MixerKind::state_space
-                       : name == "full_attention" ? MixerKind::attention
-                                                  : MixerKind::linear_attention});
+    const std::string name = one.as_choice(layer_type_names());
+    const MixerPtr mixer = name == "full_attention" ? nullptr : mixers[name];
+    if (!mixer && name != "full_attention")
+      one.fail(fmt::format("a layer of {} without {}, which gives its dimensions", name,
+                           path_of_kind(name)));
+    t.parts.push_back({mixer});
   }
 }
 
 /// `full`, `{sliding: 4096}`, `{linear: {...}}` or `{mla: {...}}`.
-void read_attention(const Value& value, TransformerShape& t) {
+void read_attention(const Value& value, Mixers& mixers, TransformerShape& t) {
   if (value.is_scalar()) {
     value.as_choice({"full"});
     return;
@@ -212,7 +210,7 @@ void read_attention(const Value& value, TransformerShape& t) {
   if (const auto window = map.optional("sliding")) t.window = window->as_integer(1, kMostWidth);
   if (const auto full = map.optional("full_every")) t.full_every = full->as_integer(1, kMostLayers);
   if (const auto mla = map.optional("mla")) t.latent = read_fields(*mla, latent_fields());
-  if (const auto linear = map.optional("linear")) t.linear = read_fields(*linear, linear_fields());
+  read_mixers(map, "attention", mixers);
   if (const auto gate = map.optional("output_gate")) t.attention_gate = gate->as_bool();
   if (t.attention_gate && t.latent)
     map.at_key("output_gate").fail("it is not known how latent attention is gated", "leave it out");
@@ -236,9 +234,13 @@ void refuse_contradiction(const Value& where, const TransformerShape& t) {
 
 }  // namespace
 
-std::vector<Key> linear_attention_keys() { return keys_of(linear_fields(), "attention.linear."); }
 std::vector<Key> latent_attention_keys() { return keys_of(latent_fields(), "attention.mla."); }
-std::vector<Key> mamba_keys() { return keys_of(mamba_fields(), "mamba."); }
+
+std::vector<std::string> layer_type_names() {
+  std::vector<std::string> names = {"full_attention"};
+  for (const MixerKind& kind : mixer_kinds()) names.emplace_back(kind.layer);
+  return names;
+}
 
 TransformerShape read_transformer(const Value& value) {
   Map map = value.as_map();
@@ -255,8 +257,9 @@ TransformerShape read_transformer(const Value& value) {
   TransformerShape t;
   Keys keys{map};
   read_keys(keys, t);
-  if (const auto attention = map.optional("attention")) read_attention(*attention, t);
-  read_parts(map, t);
+  Mixers mixers;
+  if (const auto attention = map.optional("attention")) read_attention(*attention, mixers, t);
+  read_parts(map, std::move(mixers), t);
   map.finish();
   part.check();
   refuse_contradiction(value, t);

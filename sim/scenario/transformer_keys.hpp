@@ -17,9 +17,9 @@ TransformerShape read_transformer(const Value& value);
 /// the shape's name then tells them ("llama_7b, layers 40").
 bool vary_transformer(Map& map, TransformerShape& transformer);
 
-// The reference lists these below `attention.linear`, `attention.mla` and `mamba`.
-std::vector<Key> linear_attention_keys();
+/// The reference lists these below `attention.mla`.
 std::vector<Key> latent_attention_keys();
-std::vector<Key> mamba_keys();
+/// Words of `layer_types`.
+std::vector<std::string> layer_type_names();
 
 }  // namespace rehearse::inline scenario

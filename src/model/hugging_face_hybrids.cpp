@@ -5,6 +5,7 @@
 #include <map>
 
 #include "model/hugging_face_config.hpp"
+#include "model/mixers.hpp"
 
 namespace rehearse::inline model {
 namespace {
@@ -12,14 +13,13 @@ namespace {
 /// `layer_types`, or every so many layers full attention.
 void read_linear_layers(HuggingFaceConfig& config, TransformerShape& t) {
   const std::int64_t every = config.count_or("full_attention_interval", 4);
-  t.linear = LinearAttention{.key_heads = config.count_or("linear_num_key_heads", 16),
-                             .key_width = config.count_or("linear_key_head_dim", 128),
-                             .value_heads = config.count_or("linear_num_value_heads", 32),
-                             .value_width = config.count_or("linear_value_head_dim", 128),
-                             .kernel = config.count_or("linear_conv_kernel_dim", 4)};
-  const auto add = [&](bool full) {
-    t.parts.push_back({full ? MixerKind::attention : MixerKind::linear_attention, true});
-  };
+  const MixerPtr linear =
+      mixer(LinearAttention{.key_heads = config.count_or("linear_num_key_heads", 16),
+                            .key_width = config.count_or("linear_key_head_dim", 128),
+                            .value_heads = config.count_or("linear_num_value_heads", 32),
+                            .value_width = config.count_or("linear_value_head_dim", 128),
+                            .kernel = config.count_or("linear_conv_kernel_dim", 4)});
+  const auto add = [&](bool full) { t.parts.push_back({full ? nullptr : linear}); };
   for (const bool full : by_layer(config, "layer_types", t, {"full_attention", "linear_attention"}))
     add(full);
   if (!t.parts.empty()) return;
@@ -74,9 +74,9 @@ TransformerShape read_text_of(HuggingFaceConfig& config) {
 }
 
 /// A letter for each block, as Megatron-LM's hybrid_override_pattern; or a name.
-void read_pattern(HuggingFaceConfig& config, TransformerShape& t) {
+void read_pattern(HuggingFaceConfig& config, const MixerPtr& mamba, TransformerShape& t) {
   if (const std::optional<Value> pattern = config.field("hybrid_override_pattern")) {
-    const std::string wrong = set_hybrid_pattern(pattern->as_string(), t);
+    const std::string wrong = set_hybrid_pattern(pattern->as_string(), mamba, t);
     if (!wrong.empty()) pattern->fail(wrong);
   } else {
     static const std::map<std::string, char> kLetters = {
@@ -87,7 +87,7 @@ void read_pattern(HuggingFaceConfig& config, TransformerShape& t) {
     for (const Value& one : config.map().require("layers_block_type").as_list())
       letters += kLetters.at(one.as_choice(
           {"mamba", "linear_attention", "attention", "full_attention", "mlp", "moe"}));
-    set_hybrid_pattern(letters, t);
+    set_hybrid_pattern(letters, mamba, t);
   }
   config.ignore({"layers_block_type", "hybrid_override_pattern"});
   const auto blocks = static_cast<std::int64_t>(t.parts.size());
@@ -105,19 +105,19 @@ TransformerShape read_granite_hybrid(HuggingFaceConfig& config) {
   const std::int64_t heads = config.count_or("mamba_n_heads", 128);
   const std::int64_t width = config.count_or("mamba_expand", 2) * t.hidden / heads;
   const bool said = config.field("mamba_d_head") && config.text_or("mamba_d_head", "") != "auto";
-  t.state_space = StateSpace{.heads = heads,
-                             .head_width = said ? config.count("mamba_d_head") : width,
-                             .state = config.count_or("mamba_d_state", 256),
-                             .groups = config.count_or("mamba_n_groups", 1),
-                             .kernel = config.count_or("mamba_d_conv", 4),
-                             .chunk = config.count_or("mamba_chunk_size", 256)};
+  const MixerPtr mamba = mixer(StateSpace{.heads = heads,
+                                          .head_width = said ? config.count("mamba_d_head") : width,
+                                          .state = config.count_or("mamba_d_state", 256),
+                                          .groups = config.count_or("mamba_n_groups", 1),
+                                          .kernel = config.count_or("mamba_d_conv", 4),
+                                          .chunk = config.count_or("mamba_chunk_size", 256)});
   const bool renamed = config.field("layer_types").has_value();
   for (const Value& one :
        config.map().require(renamed ? "layer_types" : "layers_block_type").as_list()) {
     const std::string kind =
         one.as_choice({"mamba", "linear_attention", "attention", "full_attention"});
     const bool attends = kind == "attention" || kind == "full_attention";
-    t.parts.push_back({attends ? MixerKind::attention : MixerKind::state_space, true});
+    t.parts.push_back({attends ? nullptr : mamba});
   }
   const std::int64_t shared = config.count_or("shared_intermediate_size", 1024);
   const std::int64_t count = config.count_or("num_local_experts", 8, 0);
@@ -147,12 +147,10 @@ TransformerShape read_lfm2(HuggingFaceConfig& config) {
                                                 static_cast<double>(2 * t.feed_forward / 3));
     t.feed_forward = (wide + multiple - 1) / multiple * multiple;
   }
-  t.short_convolution = ShortConvolution{.channels = t.hidden,
-                                         .kernel = config.count_or("conv_L_cache", 3),
-                                         .bias = config.flag_or("conv_bias", false)};
-  const auto add = [&](bool full) {
-    t.parts.push_back({full ? MixerKind::attention : MixerKind::short_convolution, true});
-  };
+  const MixerPtr convolution = mixer(ShortConvolution{.channels = t.hidden,
+                                                      .kernel = config.count_or("conv_L_cache", 3),
+                                                      .bias = config.flag_or("conv_bias", false)});
+  const auto add = [&](bool full) { t.parts.push_back({full ? nullptr : convolution}); };
   for (const bool full : by_layer(config, "layer_types", t, {"full_attention", "conv"})) add(full);
   if (t.parts.empty()) {
     std::vector<bool> attends(static_cast<std::size_t>(t.layers), false);
@@ -199,19 +197,19 @@ TransformerShape read_nemotron_h(HuggingFaceConfig& config) {
   t.gated = false;
   t.activation = ActivationKind::relu_squared;
   if (const auto name = config.field("mlp_hidden_act")) name->as_choice({"relu2"});
-  t.state_space = StateSpace{.heads = config.count_or("mamba_num_heads", 128),
-                             .head_width = config.count_or("mamba_head_dim", 64),
-                             .state = config.count_or("ssm_state_size", 128),
-                             .groups = config.count_or("n_groups", 8),
-                             .kernel = config.count_or("conv_kernel", 4),
-                             .chunk = config.count_or("chunk_size", 128)};
+  const MixerPtr mamba = mixer(StateSpace{.heads = config.count_or("mamba_num_heads", 128),
+                                          .head_width = config.count_or("mamba_head_dim", 64),
+                                          .state = config.count_or("ssm_state_size", 128),
+                                          .groups = config.count_or("n_groups", 8),
+                                          .kernel = config.count_or("conv_kernel", 4),
+                                          .chunk = config.count_or("chunk_size", 128)});
   t.experts = Experts{.count = config.count_or("n_routed_experts", 8),
                       .active = config.count_or("num_experts_per_tok", 2),
                       .width = config.count_or("moe_intermediate_size", 7688)};
   t.experts->latent = config.count_or("moe_latent_size", 0, 0);
   t.experts->shared_width = config.count_or("moe_shared_expert_intermediate_size", 7688) *
                             config.count_or("n_shared_experts", 1, 0);
-  read_pattern(config, t);
+  read_pattern(config, mamba, t);
   t.tied = config.flag_or("tie_word_embeddings", false);
   for (const char* bias : {"attention_bias", "mlp_bias", "use_bias", "mamba_proj_bias"})
     config.require_value(bias, false);

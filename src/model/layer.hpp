@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "model/mixers.hpp"
+#include "model/mixer.hpp"
 
 namespace rehearse::inline model {
 
@@ -292,9 +292,7 @@ enum class LayerKind : std::uint8_t {
   class_token,
   cross_attention,
   scatter,  ///< of the tokens among the ranks of a tensor-parallel group
-  delta_net,
-  state_space,
-  short_convolution,
+  mixer,    ///< a file of model/mixers
   square,
   without_gate,  ///< what stands before the gate in the outputs of a product
   output_gate,
@@ -334,9 +332,7 @@ struct Layer {
   Embedding embedding = {};
   Latent latent = {};
   ExpertGroup experts = {};
-  LinearAttention delta_net = {};
-  StateSpace state_space = {};
-  ShortConvolution short_convolution = {};
+  MixerPtr mixer = nullptr;
   Loss loss = Loss::cross_entropy;
   LossParts loss_parts = {};  ///< of the logits' linear layer
   bool narrows = false;       ///< linear: Operator::narrows

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -164,13 +165,9 @@ class Layers {
   void select(std::int64_t positions);
 
   // Tokens mixed without attention (mixer_layers.cpp).
-  /// Adds the part of gated delta net that stands between its products. The activation holds
-  /// queries, keys, values and gates side by side, and then how much each head forgets and writes.
-  void delta_net(const LinearAttention& options);
-  /// The same of Mamba 2: gates, what is convolved, and each head's step.
-  void state_space(const StateSpace& options);
-  /// The same of LFM2: three outputs of as many channels.
-  void short_convolution(const ShortConvolution& options);
+  /// Adds what stands between a mixer's products. The activation holds what those in front give,
+  /// side by side.
+  void mix(const MixerPtr& mixer);
   void square();
   /// The last `channels` of the products that were made last are for `output_gate` alone.
   void set_gate_aside(std::int64_t channels);
@@ -250,10 +247,9 @@ class Layers {
   void exchange_counts(const ExpertGroup& options);
   void add_replicas(const ExpertGroup& options, Direction pass);
   void exchange_for_heads();
-  /// Over a gate's SiLU, and its `channels` are left.
-  void gated_norm(std::int64_t channels, std::int64_t parameters);
 
   std::vector<Unit> units_;
+  std::map<const Mixer*, std::vector<Operator>> mixed_;  ///< of tokens as they are now
   std::size_t dispatched_ = 0, combined_ = 0;  ///< where the last experts' tokens come and go
   Activation current_;
   ModelParallel parallel_;

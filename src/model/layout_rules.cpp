@@ -80,17 +80,9 @@ class Rules {
                          t_.kv_heads));
     if (!t_.latent && found_.empty() && degree > t_.kv_heads)
       divide("tensor_parallel", degree, 2 * t_.kv_width(), "channels of keys and values");
-    if (t_.linear) {
-      divide("tensor_parallel", degree, t_.linear->key_heads, "key heads of linear attention");
-      divide("tensor_parallel", degree, t_.linear->value_heads, "value heads of linear attention");
-    }
-    if (t_.state_space) {
-      divide("tensor_parallel", degree, t_.state_space->heads, "heads of state spaces");
-      divide("tensor_parallel", degree, t_.state_space->groups, "groups of state spaces");
-    }
-    if (t_.short_convolution)
-      divide("tensor_parallel", degree, t_.short_convolution->channels,
-             "channels of short convolutions");
+    for (const MixerPtr& mixer : t_.mixers())
+      for (const MixerPart& one : mixer->parts())
+        divide("tensor_parallel", degree, one.count, one.name);
     if (has_dense_layers())
       divide("tensor_parallel", degree, t_.feed_forward, "channels of a feed-forward layer");
     if (t_.experts)
@@ -123,15 +115,11 @@ class Rules {
              fmt::format("a multiple of {} tokens has", pieces),
              fmt::format("context_parallel does not cut {} tokens into pieces of one length",
                          l_.tokens));
-    if (t_.linear)
-      divide("context_parallel", degree, t_.linear->key_heads / l_.model.tensor,
-             "key heads of linear attention of a rank, which are exchanged for tokens");
-    if (t_.state_space)
-      divide("context_parallel", degree, t_.state_space->groups / l_.model.tensor,
-             "groups of state spaces of a rank, which are exchanged for tokens");
-    if (t_.short_convolution)
-      divide("context_parallel", degree, t_.short_convolution->channels / l_.model.tensor,
-             "channels of short convolutions of a rank, which are exchanged for tokens");
+    for (const MixerPtr& mixer : t_.mixers()) {
+      const MixerPart part = mixer->parts().back();
+      divide("context_parallel", degree, part.count / l_.model.tensor,
+             part.name + " of a rank, which are exchanged for tokens");
+    }
     if (l_.model.context_method == ContextMethod::ulysses)
       divide("context_parallel", degree, t_.heads / l_.model.tensor,
              "attention heads of a rank, which method ulysses exchanges");

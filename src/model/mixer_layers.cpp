@@ -1,60 +1,68 @@
-// Layers that mix tokens in other ways than attention: gated delta net, state spaces, and the gate
-// behind attention.
+// Layers that mix tokens in other ways than attention, and the gate behind attention.
+#include "model/captured/played.hpp"
+#include "model/captured/work.hpp"
 #include "model/layers.hpp"
+#include "model/tape/operators.hpp"
 
 namespace rehearse::inline model {
 namespace {
 
-/// Tokens of a chunk in flash-linear-attention's kernels (fla/ops/gated_delta_rule/chunk.py).
-constexpr double kDeltaChunk = 64;
-
-/// Sums over the tokens of a sequence: products of small matrices, bound by what they read and
-/// write.
-struct Scan {
-  double flops = 0, backward_flops = 0;
-  double forward = 0, backward = 0;  ///< elements
-};
-Operator scan_operator(const Scan& scan) {
-  return {.kind = OperatorKind::scan,
-          .forward_flops = scan.flops,
-          .backward_flops = scan.backward_flops,
-          .forward_elements = scan.forward,
-          .backward_elements = scan.backward};
+/// A kernel of one sample, in its pass alone. Elements are of two bytes.
+Operator operator_of(const captured::Kernel& kernel) {
+  constexpr double kElement = 2;
+  const captured::Work work = captured::work_of(kernel, 1);
+  Operator op{.kind = work.kind, .by_row = work.by_row};
+  const double elements = work.moved.value() / kElement;
+  if (work.plain) {
+    op = *work.plain;
+  } else if (!work.products.empty()) {
+    const captured::Product& one = work.products.front();
+    op.product = {.rows = one.rows,
+                  .columns = one.columns,
+                  .inner = one.inner,
+                  .products = one.products > 1 ? one.products : 0};
+    (kernel.backward ? op.backward_flops : op.forward_flops) = one.flops();
+  } else {
+    (kernel.backward ? op.backward_elements : op.forward_elements) = elements;
+    if (work.one_by_one > 0 || work.launches > 1)
+      (kernel.backward ? op.eager_backward : op.eager_forward) = {
+          .kernels = work.launches, .written = work.one_by_one, .plain = elements};
+  }
+  (kernel.backward ? op.bare_backward : op.bare_forward) = work.launches - 1;
+  return op;
 }
 
-/// What its kernels read and write, one after the other. Forward: the products of keys in a chunk,
-/// their inverse, w and u, the states, the outputs. Backward makes w, u and the states once more.
-/// FLOPs are the recurrence's, as Megatron-LM counts them: four products of a state's size.
-Scan delta_rule(const LinearAttention& o, double tokens) {
-  const double heads = tokens * static_cast<double>(o.value_heads);
-  const auto key = static_cast<double>(o.key_width), value = static_cast<double>(o.value_width);
-  const double state = key * value / kDeltaChunk;
-  return {.flops = 8 * heads * key * value,
-          .backward_flops = 16 * heads * key * value,
-          .forward = heads * (7 * key + 6 * value + 4 * kDeltaChunk + 2 * state),
-          .backward = heads * (20 * key + 15 * value + 2 * kDeltaChunk + 4 * state)};
-}
-
-/// The same of mamba_ssm's ssd_combined.py, whose states are fp32: states of chunks, their sums
-/// over chunks, products of C and B in a chunk, the outputs. FLOPs as Megatron-LM counts them,
-/// which are seven of a state's size to a token and channel, where kernels forward compute two
-/// products of a state, one of a chunk's pairs and C by B. Backward they compute five, three and
-/// three: the states and C by B once more, gradients of states, x, B and C, of the pairs, of C by B
-/// to either side, and of the decays.
-Scan state_space_duality(const StateSpace& o, double tokens) {
-  const double inner = tokens * static_cast<double>(o.channels());
-  const double shared = tokens * static_cast<double>(2 * o.groups * o.state);
-  const double pairs = tokens * static_cast<double>(o.groups * o.chunk);
-  const double states = inner * static_cast<double>(o.state) / static_cast<double>(o.chunk);
-  const double state = 2 * inner * static_cast<double>(o.state);
-  const double chunk = 2 * inner * static_cast<double>(o.chunk);
-  const double across = 2 * pairs * static_cast<double>(o.state);
-  const double again = (5 * state + 3 * chunk + 3 * across) / (2 * state + chunk + across);
-  const double flops = 7 * inner * static_cast<double>(o.state);
-  return {.flops = flops,
-          .backward_flops = again * flops,
-          .forward = 3 * inner + 2 * shared + 2 * pairs + 8 * states,
-          .backward = 8 * inner + 4 * shared + 4 * pairs + 20 * states};
+/// What a mixer's kernels move and compute, of one sample, as the tape plays them both ways.
+std::vector<Operator> operators_of(const Mixer& mixer, std::int64_t tokens) {
+  const MixerProducts products = mixer.products();
+  const std::vector<MixerParameter> parameters = mixer.parameters();
+  Model alone;
+  Unit& unit = alone.units.emplace_back();
+  std::vector<Sizes> inputs;
+  for (const std::int64_t channels : products.channels) inputs.push_back({1, tokens, channels});
+  for (const Sizes& sizes : inputs) unit.tensors.push_back(sizes.elements());
+  for (const MixerParameter& one : parameters) unit.tensors.push_back(one.sizes.elements());
+  const TapeOptions options{.precision = Precision::bf16_pure, .kernels = true};
+  tape::Recorder recorder(options, alone);
+  recorder.begin_unit(0);
+  {
+    tape::Tensors sides, weights;
+    std::uint32_t next = 0;
+    for (const Sizes& sizes : inputs) sides.push_back(recorder.parameter(0, next++, sizes));
+    for (const MixerParameter& one : parameters)
+      weights.push_back(recorder.parameter(0, next++, one.sizes));
+    const tape::Tensor output = mixer.play(recorder, sides, weights);
+    recorder.end_forward();
+    recorder.backward(output);
+  }
+  UnitKernels kernels = std::move(recorder.take_tape().kernels.front());
+  kernels.backward.erase(kernels.backward.begin());  // the gradient that backward begins with
+  std::vector<Operator> operators;
+  for (const captured::Kernel& one : captured::kernels_of(kernels.forward, false, "bf16"))
+    operators.push_back(operator_of(one));
+  for (const captured::Kernel& one : captured::kernels_of(kernels.backward, true, "bf16"))
+    operators.push_back(operator_of(one));
+  return operators;
 }
 
 }  // namespace
@@ -67,73 +75,25 @@ void Layers::exchange_for_heads() {
                   current_.elements());
 }
 
-void Layers::gated_norm(std::int64_t channels, std::int64_t parameters) {
-  current_.channels = channels;
-  const double elements = current_.elements();
-  move(OperatorKind::normalization, 3 * elements, 5 * elements, static_cast<double>(parameters));
-  last().operators.back().by_row = true;
-  current_.gradient = true;
-}
-
-void Layers::delta_net(const LinearAttention& o) {
+void Layers::mix(const MixerPtr& mixer) {
   const Activation input = current_;
-  const double tokens = current_.positions();
-  const double mixed = tokens * static_cast<double>(o.convolved());
-  const double heads = tokens * static_cast<double>(o.value_heads);
-  const double keys = heads * static_cast<double>(o.key_width);
-  parameter(o.convolved() * o.kernel, ParameterShare::sharded);
-  parameter(o.value_heads, ParameterShare::sharded);
-  parameter(o.value_heads, ParameterShare::sharded);
-  parameter(o.value_width, ParameterShare::summed);
+  const std::vector<MixerParameter> parameters = mixer->parameters();
+  for (const MixerParameter& one : parameters)
+    parameter(one.sizes.elements(), one.summed ? ParameterShare::summed : ParameterShare::sharded);
   exchange_for_heads();
-  move(OperatorKind::elementwise, 2 * mixed, 2 * mixed);  // queries, keys, values side by side
-  move(OperatorKind::elementwise, 2 * mixed, 3 * mixed,
-       static_cast<double>(o.convolved() * o.kernel));    // convolution and SiLU
-  move(OperatorKind::elementwise, 8 * heads, 8 * heads);  // how much each head forgets and writes
-  if (o.value_heads > o.key_heads) {
-    const double copied = 2 * keys + 2 * tokens * static_cast<double>(o.keys());
-    move(OperatorKind::elementwise, copied, copied);
+  std::vector<Operator>& operators = mixed_[mixer.get()];
+  if (operators.empty()) {
+    const std::int64_t ranks = parallel_.context;
+    const bool exchanges = ranks > 1 && mixer->parts().back().count % ranks == 0;
+    const MixerPtr own = exchanges ? mixer->share(ranks) : mixer;
+    operators = operators_of(
+        *own, (exchanges ? ranks : 1) * static_cast<std::int64_t>(current_.positions()));
   }
-  move(OperatorKind::normalization, 4 * keys, 6 * keys);  // of queries and of keys
-  last().operators.back().by_row = true;
-  append(scan_operator(delta_rule(o, tokens)));
-  gated_norm(o.values(), o.value_width);
-  exchange_for_heads();
-  record({.kind = LayerKind::delta_net, .delta_net = o}, input, 4);
-}
-
-void Layers::state_space(const StateSpace& o) {
-  const Activation input = current_;
-  const double tokens = current_.positions();
-  const double mixed = tokens * static_cast<double>(o.convolved());
-  parameter(o.convolved() * o.kernel, ParameterShare::sharded);
-  parameter(o.convolved(), ParameterShare::sharded);
-  for (int each = 0; each < 3; ++each) parameter(o.heads, ParameterShare::sharded);
-  parameter(o.channels(), ParameterShare::sharded);
-  exchange_for_heads();
-  // Convolution and SiLU; backward makes them once more.
-  move(OperatorKind::elementwise, 2 * mixed, 5 * mixed,
-       static_cast<double>(o.convolved() * o.kernel));
-  append(scan_operator(state_space_duality(o, tokens)));
-  gated_norm(o.channels(), o.channels());
-  exchange_for_heads();
-  record({.kind = LayerKind::state_space, .state_space = o}, input, 6);
-}
-
-void Layers::short_convolution(const ShortConvolution& o) {
-  const Activation input = current_;
-  parameter(o.channels * o.kernel, ParameterShare::sharded);
-  if (o.bias) parameter(o.channels, ParameterShare::sharded);
-  exchange_for_heads();
-  current_.channels = o.channels;
-  const double mixed = current_.elements();
-  move(OperatorKind::elementwise, 3 * mixed, 5 * mixed);
-  move(OperatorKind::elementwise, 2 * mixed, 4 * mixed, static_cast<double>(o.channels * o.kernel));
-  move(OperatorKind::elementwise, 3 * mixed, 5 * mixed);
-  move(OperatorKind::elementwise, 2 * mixed, 2 * mixed);  // channels side by side
+  for (const Operator& op : operators) append(op);
+  current_.channels = mixer->channels();
   current_.gradient = true;
   exchange_for_heads();
-  record({.kind = LayerKind::short_convolution, .short_convolution = o}, input, o.bias ? 2 : 1);
+  record({.kind = LayerKind::mixer, .mixer = mixer}, input, parameters.size());
 }
 
 // Autocast runs powers in fp32; backward makes x's, times a number, times dy.

@@ -1,23 +1,12 @@
 #pragma once
 
-#include <cstdint>
+#include <string_view>
+
+#include "config/document.hpp"
+#include "config/key.hpp"
+#include "model/mixer.hpp"
 
 namespace rehearse::inline model {
-
-/// Mixers of the tokens of a block.
-enum class MixerKind : std::uint8_t {
-  attention,
-  linear_attention,
-  state_space,
-  short_convolution,
-  none
-};
-
-/// Parts of a block, each with its norm and its sum.
-struct BlockParts {
-  MixerKind mixer = MixerKind::attention;
-  bool feed_forward = true;  ///< dense, or of experts
-};
 
 /// Linear attention by the gated delta rule (Yang et al. 2024, arXiv:2412.06464), as Qwen3-Next has
 /// it: queries, keys and values pass a short convolution, each head keeps a state of `key_width` x
@@ -32,6 +21,7 @@ struct LinearAttention {
   /// Channels that the convolution goes over.
   std::int64_t convolved() const { return 2 * keys() + values(); }
 };
+MixerPtr mixer(const LinearAttention& dimensions);
 
 /// Mamba 2 (Dao and Gu 2024, arXiv:2405.21060), as Nemotron-H has it: a group's heads share what
 /// goes into their states, of `head_width` x `state` each, and comes out of them.
@@ -43,6 +33,7 @@ struct StateSpace {
   std::int64_t channels() const { return heads * head_width; }
   std::int64_t convolved() const { return channels() + 2 * groups * state; }
 };
+MixerPtr mixer(const StateSpace& dimensions);
 
 /// LFM2's: of one product's three outputs the first scales what a convolution over a few tokens
 /// reads, and the second what it gives.
@@ -51,5 +42,27 @@ struct ShortConvolution {
   std::int64_t kernel = 3;
   bool bias = false;  ///< of the convolution, and of the products around it
 };
+MixerPtr mixer(const ShortConvolution& dimensions);
+
+/// The most that a key of a scenario may say of a dimension.
+constexpr std::int64_t kMostDimension = 10'000'000;
+
+/// A kind that a scenario's `transformer` can have, by its dimensions.
+struct MixerKind {
+  std::string_view layer;    ///< its word in `layer_types`
+  std::string_view section;  ///< that its key stands in: "attention", or none
+  std::string_view key;      ///< of its dimensions
+  std::string_view meaning;  ///< of that key, for the reference
+  MixerPtr (*read)(const Value& dimensions);
+  std::vector<Key> (*keys)(const std::string& prefix);
+
+  std::string path() const {
+    return (section.empty() ? "" : std::string(section) + ".") + std::string(key);
+  }
+};
+const std::vector<MixerKind>& mixer_kinds();
+// One for each, in its own file.
+MixerKind linear_attention_kind();
+MixerKind state_space_kind();
 
 }  // namespace rehearse::inline model

@@ -140,6 +140,16 @@ struct EagerKernels {
 /// (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp). There it materialises the scores.
 bool runs_math_attention(const Attention& attention, Bytes element);
 
+/// A scan over a sequence by kernels of a library, of one sample: `occupied` is what all
+/// multiprocessors together are busy with it. Besides there are `steps` one after the other, each
+/// of `step`, in `blocks` that run side by side, one to a multiprocessor.
+struct Scan {
+  Seconds occupied{0};
+  double steps = 0;
+  Seconds step{0};
+  double blocks = 0;
+};
+
 /// One kernel-sized piece of a unit's forward pass, per sample of the batch.
 struct Operator {
   OperatorKind kind = OperatorKind::elementwise;
@@ -185,6 +195,7 @@ struct Operator {
   bool input_gradient = true;      ///< of a product: backward makes the gradient of its input
   bool recomputed = false;         ///< of attention: runs once more in front of its backward
   bool library = false;            ///< of a loss: a kernel that torch.compile leaves as it is
+  Scan scan = {};
   bool between_experts = false;    ///< what stands between the products of experts
   StoredAs storage = StoredAs::model;  ///< of a product's weight; each use dequantizes it
   /// A block's linear layer: its product runs in 8 or 4 bits where the precision is_narrow.

@@ -54,15 +54,11 @@ TransformerShape share_of(const TransformerShape& whole, const ModelParallel& pa
     share.kv_ranks = parallel.tensor / whole.kv_heads;
   share.feed_forward /= parallel.tensor;
   share.vocabulary = padded_vocabulary(whole.vocabulary, parallel) / parallel.tensor;
-  if (share.linear) {
-    share.linear->key_heads /= parallel.tensor;
-    share.linear->value_heads /= parallel.tensor;
+  for (const MixerPtr& mixer : parallel.tensor > 1 ? whole.mixers() : std::vector<MixerPtr>()) {
+    const MixerPtr part = mixer->share(parallel.tensor);
+    for (std::size_t i = 0; i < whole.parts.size(); ++i)
+      if (whole.parts[i].mixer == mixer) share.parts[i].mixer = part;
   }
-  if (share.state_space) {
-    share.state_space->heads /= parallel.tensor;
-    share.state_space->groups /= parallel.tensor;
-  }
-  if (share.short_convolution) share.short_convolution->channels /= parallel.tensor;
   if (share.experts) {
     share.experts->width /= parallel.expert_tensor;
     share.experts->shared_width /= parallel.tensor;

@@ -81,9 +81,7 @@ bool gives_wide(const Layer& layer, bool reads_wide) {
     case LayerKind::attention:
     case LayerKind::cross_attention:
     case LayerKind::latent_heads:
-    case LayerKind::delta_net:
-    case LayerKind::state_space:
-    case LayerKind::short_convolution:
+    case LayerKind::mixer:
     case LayerKind::by_position:
     case LayerKind::unpack_heads:
       return false;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "model/mixers.hpp"
+#include "model/mixer.hpp"
 #include "model/model.hpp"
 
 namespace rehearse::inline model {
@@ -138,9 +138,6 @@ struct TransformerShape {
       false;  ///< the sigmoid of a product scales what attention gives (Qwen3-Next)
   /// Parts that blocks are made of, over and over; empty: attention and a feed-forward layer each.
   std::vector<BlockParts> parts = {};
-  std::optional<LinearAttention> linear = std::nullopt;
-  std::optional<StateSpace> state_space = std::nullopt;
-  std::optional<ShortConvolution> short_convolution = std::nullopt;
 
   ActivationKind activation = ActivationKind::silu;
   bool gated = true;  ///< SwiGLU, GeGLU
@@ -171,6 +168,8 @@ struct TransformerShape {
   bool slides(std::int64_t block) const;
   bool rotates(std::int64_t block) const;
   BlockParts parts_of(std::int64_t block) const;
+  /// The mixers of its parts, each once.
+  std::vector<MixerPtr> mixers() const;
   bool has_experts(std::int64_t block) const;
   std::int64_t query_width() const { return heads * head_width; }
   std::int64_t kv_width() const { return kv_heads * head_width; }
@@ -185,10 +184,11 @@ Model build_transformer(const TransformerShape& transformer, const ModelShape& s
 /// The dimensions of a built-in transformer; null for other networks.
 const TransformerShape* built_in_shape(const std::string& name);
 
-/// Blocks of one part each, a letter for each: M a state space, * attention, - a feed-forward
-/// layer, E experts (Megatron-LM's hybrid_override_pattern). A message where a letter is another;
-/// empty otherwise.
-std::string set_hybrid_pattern(const std::string& letters, TransformerShape& transformer);
+/// Blocks of one part each, a letter for each: M `mamba`, * attention, - a feed-forward layer, E
+/// experts (Megatron-LM's hybrid_override_pattern). A message where a letter is another, or M is of
+/// nothing; empty otherwise.
+std::string set_hybrid_pattern(const std::string& letters, const MixerPtr& mamba,
+                               TransformerShape& transformer);
 
 /// Why scores are materialised although fused attention is asked for, as a sentence's end ("as
 /// PyTorch's sdpa has no sinks"); empty: they are not.

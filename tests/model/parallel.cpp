@@ -245,8 +245,7 @@ BOOST_AUTO_TEST_CASE(recomputed_attention_keeps_no_scores) {
   const double scores = 2.0 * 16 * 128 * 128;
   const double before = kept_by_block(model, Precision::bf16_pure);
   const double after = kept_by_block(recomputing_attention(model), Precision::bf16_pure);
-  const double values = 2 * 128 * 256;  // a copy, head by head
-  check_close(before - after, 2 * (scores + values));
+  check_close(before - after, 2 * scores);  // Megatron-LM's values are views
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 
+#include "model/mixers.hpp"
 #include "model/parallel.hpp"
 #include "model/transformer.hpp"
 
@@ -58,12 +59,9 @@ inline TransformerShape delta_net() {
   TransformerShape t = mixture();
   t.layers = 4;
   t.attention_gate = true;
-  t.linear =
-      LinearAttention{.key_heads = 16, .key_width = 32, .value_heads = 32, .value_width = 16};
-  t.parts = {{MixerKind::linear_attention},
-             {MixerKind::linear_attention},
-             {MixerKind::linear_attention},
-             {MixerKind::attention}};
+  const MixerPtr linear = mixer(
+      LinearAttention{.key_heads = 16, .key_width = 32, .value_heads = 32, .value_width = 16});
+  t.parts = {{linear}, {linear}, {linear}, {}};
   return t;
 }
 
@@ -74,8 +72,8 @@ inline TransformerShape state_spaces() {
   t.gated = false;
   t.activation = ActivationKind::relu_squared;
   t.experts->latent = 64;
-  t.state_space = StateSpace{.heads = 32, .head_width = 16, .state = 32, .groups = 16, .chunk = 64};
-  set_hybrid_pattern("MEM*M-ME", t);
+  const StateSpace mamba = {.heads = 32, .head_width = 16, .state = 32, .groups = 16, .chunk = 64};
+  set_hybrid_pattern("MEM*M-ME", mixer(mamba), t);
   return t;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "model/mixers.hpp"
 #include "strategy/layouts.hpp"
 
 namespace rehearse {
@@ -62,9 +63,10 @@ BOOST_AUTO_TEST_CASE(stages_of_experts_fold) {
 
 BOOST_AUTO_TEST_CASE(heads_that_a_sequences_ranks_exchange_fold) {
   TransformerShape t = mixture(2);
-  t.linear = LinearAttention{.key_heads = 8, .key_width = 32, .value_heads = 16, .value_width = 16};
-  t.state_space = StateSpace{.heads = 16, .head_width = 16, .state = 16, .groups = 8, .chunk = 16};
-  t.parts = {{MixerKind::linear_attention}, {MixerKind::state_space}};
+  t.parts = {
+      {mixer(
+          LinearAttention{.key_heads = 8, .key_width = 32, .value_heads = 16, .value_width = 16})},
+      {mixer(StateSpace{.heads = 16, .head_width = 16, .state = 16, .groups = 8, .chunk = 16})}};
   Layout layout = expert_layout(16);
   layout.mesh.context = 2;
   const Cluster cluster = nodes_of(8);

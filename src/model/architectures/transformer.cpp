@@ -165,23 +165,32 @@ bool TransformerShape::has_experts(std::int64_t block) const {
   return experts && parts_of(block).feed_forward && experts->at(block);
 }
 
-std::string set_hybrid_pattern(const std::string& letters, TransformerShape& t) {
+std::vector<MixerPtr> TransformerShape::mixers() const {
+  std::vector<MixerPtr> all;
+  for (const BlockParts& one : parts)
+    if (one.mixer && std::ranges::find(all, one.mixer) == all.end()) all.push_back(one.mixer);
+  return all;
+}
+
+std::string set_hybrid_pattern(const std::string& letters, const MixerPtr& mamba,
+                               TransformerShape& t) {
   t.parts.clear();
   if (t.experts) t.experts->dense_blocks.clear();
   for (const char letter : letters) {
     const auto block = static_cast<std::int64_t>(t.parts.size());
     switch (letter) {
       case 'M':
-        t.parts.push_back({MixerKind::state_space, false});
+        if (!mamba) return "layers of state spaces without mamba, which gives their heads";
+        t.parts.push_back({.mixer = mamba, .feed_forward = false});
         break;
       case '*':
-        t.parts.push_back({MixerKind::attention, false});
+        t.parts.push_back({.feed_forward = false});
         break;
       case '-':
         if (t.experts) t.experts->dense_blocks.push_back(block);
         [[fallthrough]];
       case 'E':
-        t.parts.push_back({MixerKind::none, true});
+        t.parts.push_back({.attention = false});
         break;
       default:
         return fmt::format("\"{}\" is no part of a block; M, *, - and E are", letter);
@@ -194,19 +203,8 @@ std::string set_hybrid_pattern(const std::string& letters, TransformerShape& t) 
 namespace {
 
 std::string contradiction_of_parts(const TransformerShape& t) {
-  const auto has = [&](MixerKind kind) {
-    return std::ranges::any_of(t.parts, [&](const BlockParts& one) { return one.mixer == kind; });
-  };
-  if (has(MixerKind::linear_attention) && !t.linear)
-    return "layers of linear attention without attention.linear, which gives their heads";
-  if (has(MixerKind::state_space) && !t.state_space)
-    return "layers of state spaces without mamba, which gives their heads";
-  if (t.linear && t.linear->value_heads % t.linear->key_heads != 0)
-    return fmt::format("{} value heads of linear attention are no multiple of {} key heads",
-                       t.linear->value_heads, t.linear->key_heads);
-  if (t.state_space && t.state_space->heads % t.state_space->groups != 0)
-    return fmt::format("{} heads of state spaces are no multiple of {} groups",
-                       t.state_space->heads, t.state_space->groups);
+  for (const MixerPtr& mixer : t.mixers())
+    if (std::string wrong = mixer->contradiction(); !wrong.empty()) return wrong;
   return "";
 }
 

@@ -233,6 +233,15 @@ void append_feed_forward(TransformerBuild& b, std::int64_t block) {
 
 namespace {
 
+void append_mixer(TransformerBuild& b, const MixerPtr& mixer) {
+  const MixerProducts products = mixer->products();
+  b.layers.linear(products.channels, products.bias, Split::columns);
+  b.layers.name_outputs(products.names);
+  b.layers.mix(mixer);
+  b.layers.linear({b.t.hidden}, products.bias, Split::rows);
+  b.layers.name_outputs({"out_proj"});
+}
+
 /// Attention and feed-forward of the same input, and one sum of three.
 void append_parallel_block(TransformerBuild& b, std::int64_t block) {
   const Activation input = b.layers.current();
@@ -264,14 +273,11 @@ void append_block(TransformerBuild& b, std::int64_t block) {
     const Activation input = b.layers.current();
     append_attention(b, block);
     b.layers.add(input);
-  } else if (parts.mixer == MixerKind::attention) {
+  } else if (parts.attends()) {
     append_residual(b, [&] { append_attention(b, block); });
+  } else if (parts.mixer) {
+    append_residual(b, [&] { append_mixer(b, parts.mixer); });
   }
-  if (parts.mixer == MixerKind::linear_attention)
-    append_residual(b, [&] { append_linear_attention(b); });
-  if (parts.mixer == MixerKind::state_space) append_residual(b, [&] { append_state_space(b); });
-  if (parts.mixer == MixerKind::short_convolution)
-    append_residual(b, [&] { append_short_convolution(b); });
   if (!parts.feed_forward) return;
   const std::size_t first = b.layers.calls();
   append_residual(b, [&] { append_feed_forward(b, block); });

@@ -44,12 +44,6 @@ void append_residual(TransformerBuild& b, const Sublayer& sublayer) {
   if (place == NormPlace::after_sum) append_norm(b);
 }
 
-// mixer_blocks.cpp
-
-void append_linear_attention(TransformerBuild& b);
-void append_state_space(TransformerBuild& b);
-void append_short_convolution(TransformerBuild& b);
-
 // transformer_ends.cpp
 
 void append_token_embeddings(TransformerBuild& b);

@@ -1,5 +1,6 @@
 // The built-in transformers, as rows of dimensions.
 #include "model/architecture.hpp"
+#include "model/mixers.hpp"
 
 namespace rehearse::inline model {
 namespace {
@@ -118,11 +119,8 @@ TransformerShape qwen3_next(const LlamaSize& size) {
   t.source = "Qwen Team 2025; Qwen/Qwen3-Next-80B-A3B-Instruct, as transformers 5.x builds it";
   t.head_width = 256;
   t.attention_gate = true;
-  t.linear = LinearAttention{};
-  t.parts = {{MixerKind::linear_attention},
-             {MixerKind::linear_attention},
-             {MixerKind::linear_attention},
-             {MixerKind::attention}};
+  const MixerPtr linear = mixer(LinearAttention{});
+  t.parts = {{linear}, {linear}, {linear}, {}};
   return with_experts(
       t, {.count = 512, .active = 10, .width = 512, .shared_width = 512, .shared_gate = true});
 }
@@ -142,9 +140,9 @@ TransformerShape nemotron_3_nano() {
   t.position = PositionKind::none;
   t.gated = false;
   t.activation = ActivationKind::relu_squared;
-  t.state_space = StateSpace{};
   t = with_experts(t, {.count = 128, .active = 6, .width = 1856, .shared_width = 3712});
-  set_hybrid_pattern("MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME", t);
+  set_hybrid_pattern("MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME", mixer(StateSpace{}),
+                     t);
   return t;
 }
 

@@ -36,6 +36,8 @@ Tensor tensor_of(const KernelView& view, const std::string& narrow) {
   return tensor;
 }
 
+}  // namespace
+
 std::vector<Kernel> kernels_of(const std::vector<model::Kernel>& played, bool backward,
                                const std::string& narrow) {
   std::vector<Kernel> kernels;
@@ -54,6 +56,8 @@ std::vector<Kernel> kernels_of(const std::vector<model::Kernel>& played, bool ba
   }
   return kernels;
 }
+
+namespace {
 
 std::vector<UnitCalls> as_captured(const Model& model) {
   std::vector<UnitCalls> units;

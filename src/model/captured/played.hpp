@@ -13,6 +13,10 @@ struct UnitCalls {
   std::vector<Kernel> forward{}, backward{};
 };
 
+/// Kernels of one pass as the tape records them; `narrow`: the type of 16 bits.
+std::vector<Kernel> kernels_of(const std::vector<model::Kernel>& played, bool backward,
+                               const std::string& narrow);
+
 /// Kernels of one forward and backward pass at `options.batch`: as the tape records them, or, of a
 /// captured model, as PyTorch called them. Empty where units were given without layers.
 std::vector<UnitCalls> calls_of(const Model& model, TapeOptions options);

@@ -345,10 +345,35 @@ Work moving(const Kernel& kernel, double batch) {
   return work;
 }
 
+/// A library's function, which says itself what it does (model/tape/library.hpp).
+Work library(const Kernel& kernel, double batch) {
+  Work work = moving(kernel, batch);
+  work.launches = kernel.option("launches", 0, 1);
+  work.flops = kernel.option("flops", 0, 0);
+  work.by_row = kernel.name.find("norm") != std::string::npos;
+  work.known = true;
+  if (const double moved = kernel.option("moved", 0, 0); moved > 0) work.moved = Bytes(moved);
+  const Seconds occupied(kernel.option("occupied", 0, 0));
+  work.kind = occupied > Seconds(0) ? OperatorKind::scan
+              : work.by_row         ? OperatorKind::normalization
+                                    : OperatorKind::elementwise;
+  Operator op{.kind = work.kind, .by_row = work.by_row};
+  (kernel.backward ? op.backward_flops : op.forward_flops) = work.flops;
+  (kernel.backward ? op.backward_elements : op.forward_elements) = work.moved.value() / 2;
+  op.scan = {.occupied = occupied,
+             .steps = kernel.option("steps", 0, 0),
+             .step = Seconds(kernel.option("step", 0, 0)),
+             .blocks = kernel.option("blocks", 0, 0)};
+  work.moved = Bytes(0);
+  work.plain = std::move(op);
+  return work;
+}
+
 }  // namespace
 
 Work work_of(const Kernel& kernel, double batch) {
   const std::string& name = kernel.name;
+  if (kernel.options.contains("launches")) return library(kernel, batch);
   if (kernel.reads.empty() || kernel.writes.empty()) return moving(kernel, batch);
   if (is_one_of(name, {"mm", "addmm", "bmm", "baddbmm"})) return products(kernel, batch);
   if (name == "_grouped_mm" && kernel.reads.size() > 1) return grouped(kernel, batch);

@@ -295,11 +295,13 @@ Tensor with_slopes(Recorder& recorder, const Tensors& inputs, const AttentionSiz
 }
 
 // _scaled_dot_product_attention_math, which CPUs run where there is dropout, and GPUs for fp32 with
-// grouped heads: each key's head is copied for every query's head that shares it.
+// grouped heads; or Megatron-LM's DotProductAttention. Either copies each key's head for every
+// query's head that shares it.
 Tensor materialised(Recorder& recorder, const Tensors& inputs, const AttentionSize& size) {
   const Type type = inputs[0].type;
   const Type inside = recorder.on_cpu() ? Type::float32 : type;
-  const bool repeats = size.options.flash && !recorder.on_cpu();
+  const bool megatron = size.options.fused_softmax;
+  const bool repeats = (size.options.flash || megatron) && !recorder.on_cpu();
   const auto whole = [&](const Tensor& heads) {
     return repeats ? repeated(recorder, heads, size.options.heads, true) : heads;
   };
@@ -309,6 +311,11 @@ Tensor materialised(Recorder& recorder, const Tensors& inputs, const AttentionSi
   Tensor scaled;
   Tensor kept = probabilities(recorder, queries, keys, size, scaled);
   if (size.options.dropout) kept = dropout(recorder, kept);
+  if (megatron)
+    return reshape(
+        recorder,
+        batched_product(recorder, side_by_side(recorder, kept), side_by_side(recorder, values)),
+        queries.sizes);
   const Tensor returned = kept.type == type ? kept : recorder.workspace(kept.sizes, type);
   return to(recorder, product_of_heads(recorder, kept, values), type);
 }

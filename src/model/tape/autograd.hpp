@@ -171,8 +171,12 @@ class Recorder {
     return take(shape, type, TensorRole::workspace);
   }
   /// Writes down a kernel that has run.
+  void record(std::string_view op, std::span<const Tensor* const> reads,
+              std::span<const Tensor* const> writes, CallOptions options = {});
   void record(std::string_view op, std::span<const Tensor* const> reads, Operands writes,
-              CallOptions options = {});
+              CallOptions options = {}) {
+    record(op, reads, std::span(writes.begin(), writes.size()), std::move(options));
+  }
   void record(std::string_view op, Operands reads, Operands writes, CallOptions options = {}) {
     record(op, std::span(reads.begin(), reads.size()), writes, std::move(options));
   }

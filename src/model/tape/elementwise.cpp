@@ -68,6 +68,17 @@ Tensor fused_product(Recorder& recorder, const Tensor& gate, const Tensor& up) {
   return output;
 }
 
+Tensor fused_halves(Recorder& recorder, const Tensor& both) {
+  Sizes half = both.sizes;
+  half[half.size() - 1] /= 2;
+  Tensor output = recorder.call("fused_product", {&both}, half, both.type);
+  recorder.connect(
+      output, {both}, [&recorder, x = both.detached()](const Gradients& gradients) -> Gradients {
+        return {recorder.call("fused_product_backward", {&gradients[0], &x}, x.sizes, x.type)};
+      });
+  return output;
+}
+
 Tensor fused_copy(Recorder& recorder, const Tensor& input) {
   const Shape shape = broadcast({&input});
   Tensor output = recorder.call("fused_copy", {&input}, shape, input.type);

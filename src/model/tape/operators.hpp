@@ -56,7 +56,8 @@ Tensor unary_of_input(Recorder& recorder, const Tensor& input, const Unary& op);
 Tensor unary_of_output(Recorder& recorder, const Tensor& input, const Unary& op);
 inline constexpr Unary kGelu{"gelu", "gelu_backward"}, kSilu{"silu", "silu_backward"},
     kTanh{"tanh", "tanh_backward"}, kSigmoid{"sigmoid", "sigmoid_backward"},
-    kRelu{"relu", "threshold_backward"}, kSoftmax{"_softmax", "_softmax_backward_data"};
+    kRelu{"relu", "threshold_backward"}, kSquaredRelu{"squared_relu", "squared_relu_backward"},
+    kSoftmax{"_softmax", "_softmax_backward_data"};
 /// torch.clamp to a lower bound, an upper one, or both.
 Tensor clamp(Recorder& recorder, const Tensor& input, bool low, bool high);
 /// Without autograd.
@@ -66,6 +67,8 @@ Tensor pointwise(Recorder& recorder, std::string_view op, const Tensor& one, con
 // norm. Products keep their inputs: the min-cut partitioner makes nothing again that backward would
 // have to write to memory.
 Tensor fused_product(Recorder& recorder, const Tensor& gate, const Tensor& up);
+/// Of the two halves of one tensor.
+Tensor fused_halves(Recorder& recorder, const Tensor& both);
 Tensor fused_copy(Recorder& recorder, const Tensor& input);
 Tensor relu_in_place(Recorder& recorder, const Tensor& input);
 Tensor silu_in_place(Recorder& recorder, const Tensor& input);

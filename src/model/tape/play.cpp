@@ -255,6 +255,9 @@ Player::Value Player::run(const Layer& layer) {
     case LayerKind::gelu_written:
       return {gelu_written(layer)};
     case LayerKind::rectify:
+      // With a square behind it one function, as Megatron-LM's squared_relu (core/activations.py).
+      if (r.compiled() && last_readers_.at(layer.output)->kind == LayerKind::square)
+        return values_.at(layer.input);
       return {unary_of_output(r, input(layer), kRelu)};
     case LayerKind::silu_out:
       return {unary_of_input(r, input(layer), kSilu)};
@@ -280,13 +283,10 @@ Player::Value Player::run(const Layer& layer) {
       return {class_token(layer)};
     case LayerKind::swiglu:
       return {swiglu(layer)};
-    case LayerKind::delta_net:
-      return {delta_net(layer)};
-    case LayerKind::state_space:
-      return {state_space(layer)};
-    case LayerKind::short_convolution:
-      return {short_convolution(layer)};
+    case LayerKind::mixer:
+      return {mixed(layer)};
     case LayerKind::square:
+      if (r.compiled()) return {unary_of_input(r, input(layer), kSquaredRelu)};
       return {power(r, widen_on_cuda(r, input(layer)))};
     case LayerKind::without_gate:
       return around_gate(values_.at(layer.input), layer.out.channels, false);
@@ -354,6 +354,7 @@ Tensor Player::rows(const Layer& layer) {
 
 Tensor Player::swiglu(const Layer& layer) {
   Value halves = values_.at(layer.input);
+  if (halves.size() == 1 && recorder_.compiled()) return fused_halves(recorder_, halves[0]);
   if (halves.size() == 1) halves = chunk(recorder_, halves[0], 2);
   if (recorder_.compiled()) return fused_product(recorder_, halves[0], halves[1]);
   const Tensor gate = unary_of_input(recorder_, halves[0], layer.gelu ? kGelu : kSilu);

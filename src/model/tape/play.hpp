@@ -89,9 +89,7 @@ class Player {
   Tensor gate(const Layer& layer);
   Tensor class_token(const Layer& layer);
   // play_mixers.cpp
-  Tensor delta_net(const Layer& layer);
-  Tensor state_space(const Layer& layer);
-  Tensor short_convolution(const Layer& layer);
+  Tensor mixed(const Layer& layer);
   Tensor output_gate(const Layer& layer);
   Value around_gate(const Value& sides, std::int64_t before, bool gate);
   /// True where a unit after `unit` reads the value.

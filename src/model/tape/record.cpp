@@ -45,8 +45,8 @@ KernelView view_of(const Tensor& tensor) {
 
 }  // namespace
 
-void Recorder::record(std::string_view op, std::span<const Tensor* const> reads, Operands writes,
-                      CallOptions options) {
+void Recorder::record(std::string_view op, std::span<const Tensor* const> reads,
+                      std::span<const Tensor* const> writes, CallOptions options) {
   if (kernels_ == nullptr) return;
   Kernel kernel{.op = op,
                 .options = std::move(options.with),

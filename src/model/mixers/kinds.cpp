@@ -1,0 +1,10 @@
+#include "model/mixers.hpp"
+
+namespace rehearse::inline model {
+
+const std::vector<MixerKind>& mixer_kinds() {
+  static const std::vector<MixerKind> kAll = {linear_attention_kind(), state_space_kind()};
+  return kAll;
+}
+
+}  // namespace rehearse::inline model

@@ -1,0 +1,103 @@
+// Scans of linear attention beside what others measured of the same kernels.
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+
+#include "cost/roofline.hpp"
+#include "model/mixers.hpp"
+#include "model/transformer.hpp"
+
+namespace rehearse {
+BOOST_AUTO_TEST_SUITE(scans_test)
+namespace {
+
+Gpu gpu_of(const std::string& cluster) {
+  const std::string text = "{use: " + cluster + ", nodes: 1}";
+  return read_cluster(Document::parse(text, "c.yaml")->root()).groups.at(0).node.gpu;
+}
+
+/// Milliseconds of the scan in a block, of one sequence or several.
+double scan_ms(const Gpu& gpu, std::int64_t heads, std::int64_t tokens, double samples,
+               Direction direction) {
+  TransformerShape t;
+  t.layers = 1;
+  t.hidden = t.feed_forward = 128;
+  t.heads = t.kv_heads = 1;
+  t.head_width = 128;
+  t.vocabulary = 64;
+  t.parts = {{mixer(LinearAttention{.key_heads = heads, .value_heads = heads})}};
+  const Model model = transformer_model(t, {.sequence = tokens});
+  const Roofline roofline(gpu, Precision::bf16_pure, {}, false);
+  Seconds sum{0};
+  for (const Operator& op : model.units[1].operators)
+    if (op.kind == OperatorKind::scan) sum += roofline.time(op, samples, direction);
+  return sum.value() * 1e3;
+}
+
+struct Row {
+  std::int64_t heads, tokens;
+  double samples, forward, backward;  ///< ms
+};
+
+/// The mean of the absolute errors, and the largest.
+void check_rows(const std::string& cluster, const std::vector<Row>& rows, double mean,
+                double most) {
+  const Gpu gpu = gpu_of(cluster);
+  double sum = 0, largest = 0;
+  int count = 0;
+  for (const Row& row : rows) {
+    for (const Direction direction : {Direction::forward, Direction::backward}) {
+      const double measured = direction == Direction::forward ? row.forward : row.backward;
+      if (measured == 0) continue;
+      const double own = scan_ms(gpu, row.heads, row.tokens, row.samples, direction);
+      const double error = std::abs(own / measured - 1);
+      BOOST_TEST_MESSAGE(row.heads << " heads, " << row.samples << " x " << row.tokens << ": "
+                                   << own << " of " << measured);
+      sum += error;
+      largest = std::max(largest, error);
+      ++count;
+    }
+  }
+  BOOST_TEST(sum / count <= mean, sum / count << " in the mean");
+  BOOST_TEST(largest <= most, largest << " at the most");
+}
+
+// QwenLM/FlashQLA@6e5d2ea, benchmark/benchmark_results_H200.txt: flash-linear-attention 0.5.1.
+BOOST_AUTO_TEST_CASE(a_gated_delta_rule_takes_what_an_h200_took) {
+  check_rows("dgx_h200",
+             {{4, 8192, 1, 0, 0.606},
+              {8, 8192, 1, 0.234, 0.722},
+              {16, 8192, 1, 0.334, 0.957},
+              {32, 8192, 1, 0.500, 1.444},
+              {48, 8192, 1, 0.665, 0},
+              {64, 8192, 1, 0.814, 0},
+              {4, 32768, 1, 0, 2.311},
+              {8, 32768, 1, 0.902, 2.743},
+              {16, 32768, 1, 1.275, 3.701},
+              {32, 32768, 1, 1.939, 5.697},
+              {64, 32768, 1, 3.331, 0},
+              {32, 8192, 4, 1.952, 5.721},
+              {32, 4096, 8, 1.968, 5.781},
+              {16, 4096, 8, 0.978, 2.973}},
+             0.07, 0.15);
+}
+
+// And @5f6aa53, benchmark_results_GB200.txt.
+BOOST_AUTO_TEST_CASE(a_gated_delta_rule_takes_what_a_gb200_took) {
+  check_rows("dgx_gb200_nvl72",
+             {{4, 8192, 1, 0, 0.671},
+              {8, 8192, 1, 0.264, 0.798},
+              {16, 8192, 1, 0.342, 1.013},
+              {32, 8192, 1, 0.478, 1.446},
+              {48, 8192, 1, 0.655, 0},
+              {64, 8192, 1, 0.755, 0},
+              {8, 32768, 1, 1.016, 3.068},
+              {16, 32768, 1, 1.289, 3.934},
+              {32, 32768, 1, 1.812, 5.714},
+              {64, 32768, 1, 2.943, 0},
+              {32, 8192, 4, 1.806, 5.583}},
+             0.08, 0.16);
+}
+
+}  // namespace
+BOOST_AUTO_TEST_SUITE_END()
+}  // namespace rehearse
