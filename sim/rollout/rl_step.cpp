@@ -8,13 +8,13 @@
 #include <stdexcept>
 
 #include "base/child_process.hpp"
-#include "base/data_folder.hpp"
 #include "base/error.hpp"
 #include "base/number.hpp"
 #include "predict/measured_job.hpp"
 #include "predict/predict.hpp"
 #include "predict/report_of.hpp"
 #include "rollout/forward_pass.hpp"
+#include "rollout/refit.hpp"
 #include "scenario/training_part.hpp"
 
 namespace rehearse::inline rollout {
@@ -126,30 +126,6 @@ TrainerRun play_trainer(const RlOptions& options, Scenario trainer, bool needs_f
   return run;
 }
 
-/// What an exchange of weights takes, and between what published ones lie.
-struct Refit {
-  Seconds time;
-  Ends<Seconds> ends;
-};
-Refit refit_of(const RlOptions& options, double parameters) {
-  const double bytes = 2 * parameters;
-  if (options.refit.time) return {*options.refit.time, {*options.refit.time, *options.refit.time}};
-  if (options.refit.rate) {
-    const Seconds time = Bytes(bytes) / *options.refit.rate;
-    return {time, {time, time}};
-  }
-  const auto document = Document::load(platforms_path("refits.yaml"));
-  Map kind = document->root()
-                 .as_map()
-                 .require(options.generator.colocated() ? "colocated" : "apart")
-                 .as_map();
-  const Seconds each = kind.require("each").as_seconds();
-  const auto at = [&](const char* rate) {
-    return each + Bytes(bytes) / kind.require(rate).as_bytes_per_second();
-  };
-  return {at("rate"), {at("high"), at("low")}};
-}
-
 std::vector<Request> requests_of(const RlOptions& options, std::uint64_t seed, std::int64_t step) {
   const auto prompts = static_cast<std::size_t>(options.prompts);
   const auto of_prompt = static_cast<std::size_t>(options.generations);
@@ -240,16 +216,16 @@ int forward_passes_of(const RlOptions& options) {
 void add_trainer_phases(const RlOptions& options, const TrainerParts& parts, RlReport& report) {
   const auto updates = static_cast<double>(options.updates);
   const Seconds forward = updates * parts.forward;
-  const auto add = [&](const char* name, Seconds time) {
+  const auto phase = [&](const char* name, Seconds time) {
     if (time > Seconds(0)) report.phases.push_back({name, time});
   };
-  add("rewards", options.reward);
-  add(options.critic ? "log-probabilities, values" : "log-probabilities",
-      forward_passes_of(options) * forward);
+  phase("rewards", options.reward);
+  phase(options.critic ? "log-probabilities, values" : "log-probabilities",
+        forward_passes_of(options) * forward);
   const int references = options.algorithm == RlAlgorithm::kto ? 2 : 1;
-  if (options.has_reference()) add("reference", references * forward);
-  add("training",
-      (options.critic ? 2 : 1) * static_cast<double>(options.epochs) * updates * parts.update);
+  if (options.has_reference()) phase("reference", references * forward);
+  phase("training",
+        (options.critic ? 2 : 1) * static_cast<double>(options.epochs) * updates * parts.update);
 }
 
 Seconds sum(const std::vector<RlPhase>& phases) {

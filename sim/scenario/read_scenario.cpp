@@ -286,9 +286,11 @@ Scenario ScenarioReader::read() {
   scenario_.file = document_.name();
   if (const auto description = root_.optional("description"))
     scenario_.description = description->as_string();
-  if (root_.optional("rl") && !generates_)
+  if (const auto rl = root_.optional("rl"); rl && !generates_) {
+    rl->as_map();
     root_.at_key("rl").fail("a step of post-training, which this command does not know",
                             fmt::format("`rehearse run {}` predicts it", document_.name()));
+  }
   read_model();
   read_machine();
   check_machine();
