@@ -14,6 +14,7 @@ void add_curves(CLI::App& app);
 void add_list(CLI::App& app);
 void add_model(CLI::App& app);
 void add_collective(CLI::App& app);
+void add_decode(CLI::App& app);
 void add_import(CLI::App& app);
 void add_export(CLI::App& app);
 void add_validate(CLI::App& app);

@@ -14,6 +14,7 @@
 #include "predict/simulated_updates.hpp"
 #include "report/memory_verdict.hpp"
 #include "report/views.hpp"
+#include "rollout/rl_step.hpp"
 
 namespace rehearse::inline cli {
 namespace {
@@ -108,7 +109,35 @@ Scenario read_run(const RunCommand& command) {
                   scenario.file));
 }
 
+/// The document, where it asks for a step of post-training.
+std::shared_ptr<const Document> rl_document(const RunCommand& command) {
+  const auto document = Document::load(command.scenario);
+  const auto asked =
+      command.overrides.empty() ? document : document->with_overrides(command.overrides);
+  return asks_for_rl(*asked) ? asked : nullptr;
+}
+
+void run_rl(const Document& document, const RunCommand& command) {
+  const bool other = command.dry_run || command.advice || command.replay ||
+                     !command.trace.empty() || !command.updates.empty() ||
+                     !command.memory_snapshot.empty() || !command.answer.html.empty();
+  if (other)
+    throw InputError(
+        "rehearse: error: of a step of post-training there is a report alone\n"
+        "remedy: leave out --dry-run, --advice, --trace, --updates, --memory-snapshot and --html");
+  check_outputs({{"--output", command.answer.output}});
+  const RlReport report = rl_step(read_rl_question(document));
+  write_answer({.table = [&](int, bool) { return to_terminal(report); },
+                .json = [&] { return to_json(report); },
+                .csv = [&] { return to_csv(report); }},
+               command.answer);
+  if (!command.fail_unless.empty() && !report.fits())
+    throw Error(ExitCode::refuted, fmt::format("rehearse: --fail-unless {}: a phase does not fit",
+                                               command.fail_unless));
+}
+
 void run(const RunCommand& command) {
+  if (const auto document = rl_document(command)) return run_rl(*document, command);
   const Scenario scenario = read_run(command);
   if (command.dry_run) {
     const auto text = [&](int, bool) { return outline(scenario, machine_of(scenario)); };

@@ -1,4 +1,5 @@
 #include "keys/keys.hpp"
+#include "rollout/rl_options.hpp"
 #include "scenario/section_keys.hpp"
 
 namespace rehearse::inline keys {
@@ -23,7 +24,10 @@ std::vector<KeySection> scenario_keys() {
         {"failures", "map", "-", "Failures, checkpoints and repairs of a long training."},
         {"start", "map", "-", "When the nodes of a job arrive."},
         {"convergence", "map", "-", "Accuracy under stale gradients."},
-        {"jobs", "map", "-", "Several jobs on one cluster."}}},
+        {"jobs", "map", "-", "Several jobs on one cluster."},
+        {"rl", "map", "-", "A step of post-training: what is generated, scored and trained on."}}},
+
+      {"rl.", "Post-training", "Rehearse", "sim/rollout/rl_options.cpp", rl_keys()},
 
       {"model.", "Model", "Rehearse", "sim/scenario/model_section.cpp sim/scenario/named_network.cpp "
        "sim/scenario/memory_section.cpp sim/scenario/adaptation_keys.cpp "

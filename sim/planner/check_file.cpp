@@ -10,6 +10,7 @@
 #include "predict/predict.hpp"
 #include "profile/comm_profile.hpp"
 #include "profile/compute_profile.hpp"
+#include "rollout/rl_step.hpp"
 #include "study/study.hpp"
 
 namespace rehearse::inline planner {
@@ -18,6 +19,10 @@ namespace {
 using File = std::filesystem::path;
 
 std::string as_scenario(const File& file) {
+  if (const auto document = Document::load(file); asks_for_rl(*document)) {
+    read_rl_question(*document);
+    return "a scenario of post-training";
+  }
   const Scenario scenario = read_scenario(file, {});
   if (Mistakes::current() == nullptr || Mistakes::current()->count() == 0) machine_of(scenario);
   return "a scenario";

@@ -26,6 +26,9 @@ struct NamedNetwork {
 /// is neither, and where the network refuses the shape; of the config as read_hugging_face says.
 NamedNetwork read_network(const std::string& name_or_file, const ModelShape& shape);
 
+/// The same of a transformer, by its dimensions. InputError where it is none, too.
+TransformerShape read_served_network(const std::string& name_or_file);
+
 /// Layers and linear layers (linear_names()) of a transformer by its built-in name, its hub's id or
 /// its config.json; nothing: it is none, or is not known here.
 struct KnownTransformer {

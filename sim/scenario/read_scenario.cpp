@@ -15,6 +15,7 @@
 #include "scenario/silent_defaults.hpp"
 #include "scenario/speed_spread.hpp"
 #include "scenario/token_keys.hpp"
+#include "scenario/training_part.hpp"
 
 namespace rehearse::inline scenario {
 namespace {
@@ -75,8 +76,9 @@ void balance_stages(const Value& strategy, Scenario& scenario) {
 
 class ScenarioReader {
  public:
-  explicit ScenarioReader(const Document& document)
-      : document_(document), root_(document.root().as_map()) {}
+  /// `generates`: what `rl:` says is somebody else's, and no mistake.
+  explicit ScenarioReader(const Document& document, bool generates = false)
+      : document_(document), root_(document.root().as_map()), generates_(generates) {}
 
   Scenario read();
 
@@ -95,6 +97,7 @@ class ScenarioReader {
 
   const Document& document_;
   Map root_;
+  bool generates_;
   std::shared_ptr<const Document> defaults_ =
       Document::parse("{optimizer: {sgd: {}}, train: {}, run: {}}", "defaults");
   Map empty_ = defaults_->root().as_map();
@@ -283,6 +286,11 @@ Scenario ScenarioReader::read() {
   scenario_.file = document_.name();
   if (const auto description = root_.optional("description"))
     scenario_.description = description->as_string();
+  if (const auto rl = root_.optional("rl"); rl && !generates_) {
+    rl->as_map();
+    root_.at_key("rl").fail("a step of post-training, which this command does not know",
+                            fmt::format("`rehearse run {}` predicts it", document_.name()));
+  }
   read_model();
   read_machine();
   check_machine();
@@ -301,6 +309,10 @@ Scenario ScenarioReader::read() {
 
 Scenario read_scenario(const Document& document) {
   return read_with_all_mistakes([&] { return ScenarioReader(document).read(); });
+}
+
+Scenario read_training_part(const Document& document) {
+  return read_with_all_mistakes([&] { return ScenarioReader(document, true).read(); });
 }
 
 }  // namespace rehearse::inline scenario

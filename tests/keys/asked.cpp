@@ -14,6 +14,7 @@
 #include "planner/plan.hpp"
 #include "profile/comm_profile.hpp"
 #include "profile/compute_profile.hpp"
+#include "rollout/rl_step.hpp"
 #include "scenario/scenario.hpp"
 #include "settings.hpp"
 #include "study/study.hpp"
@@ -44,6 +45,8 @@ class Corpus {
     for (const std::string& name : cluster_names()) describe_cluster(name);
     for (const auto& entry : fs::directory_iterator(root / "scenarios"))
       if (entry.path().extension() == ".yaml") attempt([&] { read_scenario(entry.path(), {}); });
+    for (const auto& entry : fs::directory_iterator(root / "scenarios/post_training"))
+      attempt([&] { read_rl_question(*Document::load(entry.path())); });
     for (const auto& options : more_options()) attempt([&] { read_scenario(toy, options); });
     attempt([&] { read_scenario(root / "tests/data/forecast.yaml", {}); });
     // Read, and then refused: a CPU's profiles are for clusters of its own, and no file is there.

@@ -1,0 +1,87 @@
+// `rehearse decode`: how fast a served language model generates.
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+#include "base/error.hpp"
+#include "cli/commands.hpp"
+#include "cli/options.hpp"
+#include "planner/typed_question.hpp"
+#include "rollout/decode_views.hpp"
+#include "scenario/named_network.hpp"
+
+namespace rehearse::inline cli {
+namespace {
+
+struct DecodeCommand {
+  std::string model, on, engine = "vllm", format = "bf16", cache = "16bit";
+  Serving serving;
+  int prompt = 1024, response = 1024;
+  double memory = 0;  ///< 0: the engine's
+  std::vector<double> batches;
+  AnswerOptions answer;
+};
+
+void decode(const DecodeCommand& command) {
+  const TransformerShape network = read_served_network(command.model);
+  const Cluster cluster = typed_cluster(command.on, "--on");
+  Serving serving = command.serving;
+  serving.format = parse_served_format(command.format);
+  if (command.cache == "8bit") serving.cache_element = Bytes(1);
+  check_outputs({{"--output", command.answer.output}});
+  try {
+    const DecodeModel model(network, cluster, read_engine(command.engine), serving);
+    const DecodeTable table = decode_table(network.name, command.on, model, command.prompt,
+                                           command.response, command.memory, command.batches);
+    write_answer({.table = [&](int, bool) { return to_table(table); },
+                  .json = [&] { return to_json(table); },
+                  .csv = [&] { return to_csv(table); }},
+                 command.answer);
+  } catch (const std::invalid_argument& wrong) {
+    throw InputError(
+        fmt::format("rehearse decode: error: {}\nremedy: change --model, --on, --tensor-parallel "
+                    "or --precision",
+                    wrong.what()));
+  }
+}
+
+}  // namespace
+
+void add_decode(CLI::App& app) {
+  const auto command = std::make_shared<DecodeCommand>();
+  CLI::App& decode_app =
+      *app.add_subcommand("decode", "How fast a served language model generates, batch by batch");
+  add(decode_app, "--model", command->model, "A built-in network, or a config.json", "MODEL")
+      ->required();
+  add(decode_app, "--on", command->on, "Machines: --on 1xaws_p5", "NxCLUSTER")->required();
+  add_choice(decode_app, "--engine", command->engine, "vllm, sglang or tensorrt_llm (default vllm)",
+             engine_names());
+  add_count(decode_app, "--tensor-parallel", command->serving.tensor_parallel,
+            "GPUs that share each layer (default 1)", 1, 1024);
+  add_count(decode_app, "--attention-data-parallel", command->serving.attention_data_parallel,
+            "Groups of these that share experts alone (default 1)", 1, 1024);
+  add_choice(decode_app, "--precision", command->format, "Of weights: bf16, fp8, nvfp4 or mxfp4",
+             served_formats());
+  add_choice(decode_app, "--cache", command->cache, "Of keys and values: 16bit or 8bit",
+             {"16bit", "8bit"});
+  add_count(decode_app, "--prompt", command->prompt, "Tokens of a prompt (default 1024)", 1,
+            10'000'000);
+  add_count(decode_app, "--response", command->response, "Tokens of a response (default 1024)", 1,
+            10'000'000);
+  add_parsed(decode_app, "--memory", command->memory, parse_fraction,
+             "Share of a GPU for weights and cache, else the engine's", "SHARE");
+  decode_app
+      .add_option("--batch", command->batches,
+                  "Sequences at a time (repeatable); else powers of two")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1'000'000))
+      ->allow_extra_args(false);
+  add_format(decode_app, command->answer);
+  add_output(decode_app, command->answer);
+  decode_app.footer(
+      "Example:\n"
+      "  rehearse decode --model llama_3_70b --on 1xaws_p5 --tensor-parallel 4 --batch 64");
+  decode_app.callback([command] { decode(*command); });
+}
+
+}  // namespace rehearse::inline cli

@@ -1,0 +1,255 @@
+#include "rollout/decode.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include "config/choices.hpp"
+
+namespace rehearse::inline rollout {
+namespace {
+
+/// Small kernels of a layer: two norms, rotation, the cache's write, attention and its sum over
+/// parts, the activation, and what two products leave.
+constexpr double kLayerKernels = 9;
+/// Router, top-k, sort, gather, activation and sum of a mixture of experts.
+constexpr double kExpertKernels = 6;
+/// Low-rank products' norms and absorbed products of latent attention; its indexer as many.
+constexpr double kLatentKernels = 8;
+/// An indexer's key, and its scale: 128 elements of 8 bits and one of 32 (DeepSeek-V3.2).
+constexpr double kIndexBytes = 132;
+/// Share of the peak that attention over a prompt reaches in 16 bits.
+constexpr double kPromptAttention = 0.4;
+/// What each doubling of ranks adds to a small all_reduce, and what large ones reach of NVLink.
+constexpr double kAllReduceGrowth = 0.15, kAllReduceRate = 0.8;
+/// Activations, workspaces and CUDA graphs, beside weights and cache, of an engine.
+constexpr double kOtherMemory = 3.0 * 1024 * 1024 * 1024;
+constexpr double kFourBits = 4.5 / 8, kMxFourBits = 4.25 / 8;  ///< with the scales of blocks
+
+constexpr Choices<ServedFormat> kFormats = {{"bf16", ServedFormat::bf16},
+                                            {"fp8", ServedFormat::fp8},
+                                            {"nvfp4", ServedFormat::nvfp4},
+                                            {"mxfp4", ServedFormat::mxfp4}};
+
+FlopsPerSecond peak_of(const Gpu& gpu, double bits) {
+  if (bits <= 4 && gpu.fp4 > FlopsPerSecond(0)) return gpu.fp4;
+  if (bits <= 8 && gpu.fp8 > FlopsPerSecond(0)) return gpu.fp8;
+  return gpu.bf16 > FlopsPerSecond(0) ? gpu.bf16 : gpu.fp16;
+}
+
+bool has_indexer(const TransformerShape& network) {
+  return network.latent.has_value() && network.window > 0;
+}
+
+void check_network(const TransformerShape& network) {
+  const bool other_parts = !network.parts.empty() || network.linear || network.state_space ||
+                           network.short_convolution || network.encoder_layers > 0;
+  if (other_parts || network.image > 0 || network.head != HeadKind::causal)
+    throw std::invalid_argument(fmt::format(
+        "{} is no decoder of attention and feed-forward layers, which alone are served here",
+        network.name));
+}
+
+double attention_parameters(const TransformerShape& network) {
+  const auto h = static_cast<double>(network.hidden), heads = static_cast<double>(network.heads);
+  if (network.latent) {
+    const LatentAttention& a = *network.latent;
+    const auto key = static_cast<double>(a.key_rank), query = static_cast<double>(a.query_rank);
+    const auto rotated = static_cast<double>(a.rotated_width);
+    const auto plain = static_cast<double>(a.plain_width);
+    const auto value = static_cast<double>(a.value_width);
+    const double queries =
+        query > 0 ? h * query + query * heads * (plain + rotated) : h * heads * (plain + rotated);
+    return queries + h * (key + rotated) + heads * key * (plain + value) + heads * value * h;
+  }
+  const auto queries = static_cast<double>(network.query_width());
+  const double gate = network.attention_gate ? queries : 0;
+  return h * (2 * queries + gate + 2 * static_cast<double>(network.kv_width()));
+}
+
+double feed_forward(const TransformerShape& network, std::int64_t width) {
+  return (network.gated ? 3.0 : 2.0) * static_cast<double>(network.hidden) *
+         static_cast<double>(width);
+}
+
+}  // namespace
+
+std::vector<std::string> served_formats() { return names_of(kFormats); }
+ServedFormat parse_served_format(const std::string& name) { return value_of(kFormats, name); }
+std::string to_string(ServedFormat format) { return name_of(kFormats, format); }
+
+DecodeModel::DecodeModel(const TransformerShape& network, const Cluster& cluster,
+                         const Engine& engine, const Serving& serving)
+    : network_(network), engine_(engine), serving_(serving) {
+  check_network(network);
+  const std::vector<Place> places = gpu_places(cluster);
+  const auto ranks = static_cast<std::size_t>(serving.ranks());
+  if (ranks > places.size())
+    throw std::invalid_argument(
+        fmt::format("one copy is spread over {} GPUs, and there are {}", ranks, places.size()));
+  const Node& node = cluster.node(places.front().node);
+  gpu_ = node.gpu;
+  blackwell_ = is_blackwell(gpu_);
+  link_ = node.nvlink ? node.nvlink->bandwidth : node.pcie.bandwidth;
+  const std::vector<Place> own(places.begin(), places.begin() + serving.ranks());
+  const int nodes = static_cast<int>(own.back().node.index() - own.front().node.index()) + 1;
+  if (ranks > 1) machine_ = nccl_machine(cluster, own, serving.ranks(), nodes);
+
+  const bool moe = network.experts.has_value();
+  for (std::int64_t block = 0; block < network.layers; ++block) {
+    (network.has_experts(block) ? expert_layers_ : dense_layers_) += 1;
+    if (network.slides(block) || has_indexer(network)) windowed_ += 1;
+  }
+  attention_parameters_ = attention_parameters(network);
+  feed_forward_parameters_ = feed_forward(network, network.feed_forward);
+  if (moe) {
+    expert_parameters_ = feed_forward(network, network.experts->width);
+    shared_parameters_ = feed_forward(network, network.experts->shared_width);
+  }
+  const ServedFormat format = serving.format;
+  const bool narrow = format == ServedFormat::fp8 || format == ServedFormat::nvfp4;
+  dense_element_ = narrow ? 1 : 2;
+  dense_peak_ = peak_of(gpu_, narrow ? 8 : 16);
+  expert_element_ = dense_element_;
+  expert_peak_ = dense_peak_;
+  expert_share_ = engine.experts.of(blackwell_);
+  if (format == ServedFormat::nvfp4) {
+    expert_element_ = kFourBits;
+    expert_peak_ = peak_of(gpu_, 4);
+    if (!moe) dense_element_ = kFourBits;
+    if (!moe) dense_peak_ = expert_peak_;
+  }
+  if (format == ServedFormat::mxfp4) {
+    expert_element_ = kMxFourBits;
+    expert_peak_ = peak_of(gpu_, blackwell_ ? 8 : 16);
+  }
+  const bool four_bits = format == ServedFormat::nvfp4 || format == ServedFormat::mxfp4;
+  if (four_bits && gpu_.fp4 == FlopsPerSecond(0)) expert_share_ = engine.unpacked_experts;
+
+  const auto layers = static_cast<double>(network.layers);
+  small_kernels_ = layers * kLayerKernels + expert_layers_ * kExpertKernels;
+  if (network.latent) small_kernels_ += layers * kLatentKernels;
+  if (has_indexer(network)) small_kernels_ += layers * kLatentKernels;
+
+  const double tp = serving.tensor_parallel;
+  const double elements =
+      network.latent ? static_cast<double>(network.latent->key_rank + network.latent->rotated_width)
+                     : 2 * static_cast<double>(network.head_width) *
+                           std::max(static_cast<double>(network.kv_heads) / tp, 1.0);
+  layer_cache_ = elements * serving.cache_element;
+  if (has_indexer(network)) layer_cache_ += Bytes(kIndexBytes);
+  cache_of_token_ = layers * layer_cache_;
+  const double embeddings = static_cast<double>(network.hidden) *
+                            static_cast<double>(network.vocabulary) * (network.tied ? 1 : 2);
+  const double dense = layers * attention_parameters_ + dense_layers_ * feed_forward_parameters_ +
+                       expert_layers_ * shared_parameters_;
+  const double experts =
+      moe ? expert_layers_ * expert_parameters_ * static_cast<double>(network.experts->count) : 0;
+  weights_ = Bytes((dense * dense_element_ + 2 * embeddings) / tp +
+                   experts * expert_element_ / serving.ranks());
+}
+
+Seconds DecodeModel::product(double parameters, double bytes, double tokens,
+                             FlopsPerSecond peak) const {
+  const double moved = bytes / gpu_.memory_bandwidth.value();
+  const double computed = 2 * tokens * parameters / (engine_.products * peak.value());
+  return Seconds(std::cbrt(moved * moved * moved + computed * computed * computed));
+}
+
+double DecodeModel::experts_read(double tokens) const {
+  const auto count = static_cast<double>(network_.experts->count);
+  const auto active = static_cast<double>(network_.experts->active);
+  return count * (1 - std::pow(1 - active / count, std::max(tokens * engine_.spread, 1.0)));
+}
+
+/// A ring's bytes behind the engine's own latency; NCCL's model beyond its buffer and one node.
+Seconds DecodeModel::all_reduce(double tokens) const {
+  const double ranks = serving_.ranks();
+  if (ranks < 2) return Seconds(0);
+  const Bytes size(tokens * static_cast<double>(network_.hidden) * 2);
+  if (machine_.nodes > 1 || size > engine_.all_reduce_until)
+    return nccl_estimate(machine_, CollectiveKind::all_reduce, size).total();
+  const double growth = 1 + kAllReduceGrowth * std::log2(ranks / 2);
+  return growth * engine_.all_reduce.of(blackwell_) +
+         2 * (ranks - 1) / ranks * size / (kAllReduceRate * link_);
+}
+
+DecodeStep DecodeModel::step(double sequences, double context, double prompt_tokens,
+                             double prompt) const {
+  const double tokens = sequences + prompt_tokens, tp = serving_.tensor_parallel;
+  const auto layers = static_cast<double>(network_.layers);
+  const auto dense = [&](double parameters) {
+    return product(parameters / tp, parameters / tp * dense_element_ / engine_.weights, tokens,
+                   dense_peak_);
+  };
+  DecodeStep step;
+  step.products = layers * dense(attention_parameters_) +
+                  dense_layers_ * dense(feed_forward_parameters_) +
+                  expert_layers_ * dense(shared_parameters_);
+  if (expert_layers_ > 0) {
+    const double all = tokens * serving_.attention_data_parallel, ranks = serving_.ranks();
+    const double read = experts_read(all) * expert_parameters_ / ranks;
+    const double active = static_cast<double>(network_.experts->active) * expert_parameters_;
+    step.experts = expert_layers_ * product(active / ranks, read * expert_element_ / expert_share_,
+                                            all, expert_peak_);
+  }
+  step.cache = sequences * (cache_read(context) / (engine_.cache * gpu_.memory_bandwidth));
+  step.head = Bytes(2 * static_cast<double>(network_.hidden) *
+                    static_cast<double>(network_.vocabulary) / tp) /
+              (engine_.weights * gpu_.memory_bandwidth);
+  step.kernels = small_kernels_ * engine_.kernel.of(blackwell_);
+  step.all_reduce = 2 * layers * all_reduce(tokens);
+  step.host = engine_.step + sequences * engine_.sequence;
+  if (prompt_tokens <= 0) return step;
+  const double width = network_.latent ? static_cast<double>(network_.latent->plain_width +
+                                                             network_.latent->rotated_width +
+                                                             network_.latent->value_width) /
+                                             2
+                                       : static_cast<double>(network_.head_width);
+  const double seen = prompt / 2, window = std::min(seen, static_cast<double>(network_.window));
+  const double keys = (layers - windowed_) * seen + windowed_ * window;
+  step.attention = Seconds(4 * static_cast<double>(network_.heads) * width * keys * prompt_tokens /
+                           tp / (kPromptAttention * peak_of(gpu_, 16).value()));
+  const Seconds eager = (layers + expert_layers_ / 2) * engine_.eager_layer;
+  step.waits = std::max(eager - step.gpu(), Seconds(0));
+  return step;
+}
+
+DecodeModel::Steady DecodeModel::steady(double sequences, double prompt, double response) const {
+  const double context = prompt + response / 2;
+  Steady steady{
+      .decode = step(sequences, context), .time_per_output_token = {}, .time_to_first_token = {}};
+  // Each token that a sequence makes is worth prompt / response tokens of others' prompts.
+  const double a_step = sequences * prompt / response;
+  double part = std::min(prompt, engine_.prefill_tokens);
+  steady.prompt_steps = std::min(1.0, a_step / part);
+  if (a_step > part) part = a_step;
+  const Seconds mixed = step(sequences, context, part, prompt).total();
+  steady.time_per_output_token =
+      (1 - steady.prompt_steps) * steady.decode.total() + steady.prompt_steps * mixed;
+  const double chunk = std::min(prompt, engine_.prefill_tokens);
+  steady.time_to_first_token =
+      std::ceil(prompt / chunk) * step(sequences - 1, context, chunk, prompt).total();
+  return steady;
+}
+
+Bytes DecodeModel::cache_of(double tokens) const {
+  if (has_indexer(network_)) return tokens * cache_of_token_;
+  return cache_read(tokens);
+}
+
+Bytes DecodeModel::cache_read(double context) const {
+  const auto layers = static_cast<double>(network_.layers);
+  const double window = std::min(context, static_cast<double>(network_.window));
+  if (has_indexer(network_))
+    return layers * (window * (layer_cache_ - Bytes(kIndexBytes)) + context * Bytes(kIndexBytes));
+  return ((layers - windowed_) * context + windowed_ * window) * layer_cache_;
+}
+
+Bytes DecodeModel::cache_memory(double share) const {
+  return share * gpu_.memory - weights_ - Bytes(kOtherMemory);
+}
+
+}  // namespace rehearse::inline rollout

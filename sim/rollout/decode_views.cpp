@@ -1,0 +1,158 @@
+#include "rollout/decode_views.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "config/json_text.hpp"
+
+namespace rehearse::inline rollout {
+namespace {
+
+constexpr double kMostSequences = 512;
+
+double low(const DecodeTable& table) { return std::exp(table.model.engine().off.low); }
+double high(const DecodeTable& table) { return std::exp(table.model.engine().off.high); }
+
+std::string copy_of(const DecodeTable& table) {
+  const Serving& serving = table.model.serving();
+  const int ranks = serving.ranks();
+  std::string text =
+      fmt::format("{} GPU{}: TP {}", ranks, ranks == 1 ? "" : "s", serving.tensor_parallel);
+  if (serving.attention_data_parallel > 1)
+    text += fmt::format(" x attention DP {}", serving.attention_data_parallel);
+  return text;
+}
+
+}  // namespace
+
+DecodeTable decode_table(std::string network, std::string cluster, const DecodeModel& model,
+                         double prompt, double response, double memory,
+                         const std::vector<double>& batches) {
+  const double share = memory > 0 ? memory : model.engine().memory;
+  DecodeTable table{.network = std::move(network),
+                    .cluster = std::move(cluster),
+                    .model = model,
+                    .prompt = prompt,
+                    .response = response,
+                    .memory = share,
+                    .rows = {}};
+  const Bytes cache = model.cache_memory(share);
+  const double groups = model.serving().attention_data_parallel;
+  table.places = groups * std::floor(cache / model.cache_of(prompt + response));
+  if (table.places < 1)
+    throw std::invalid_argument(fmt::format(
+        "the weights take {} of a GPU, and {:.0f} % of its {} leave no place for a sequence of "
+        "{:.0f} tokens",
+        format(model.weights()), 100 * share, format(model.gpu().memory), prompt + response));
+  std::vector<double> asked = batches;
+  if (asked.empty()) {
+    for (double batch = groups; batch <= std::min(table.places, kMostSequences); batch *= 2)
+      asked.push_back(batch);
+  }
+  for (const double batch : asked)
+    table.rows.push_back({.sequences = batch,
+                          .steady = model.steady(batch / groups, prompt, response),
+                          .fits = batch <= table.places});
+  return table;
+}
+
+std::string to_table(const DecodeTable& table) {
+  const Engine& engine = table.model.engine();
+  const Serving& serving = table.model.serving();
+  std::string text =
+      fmt::format("# {} on {}, {} {}, {}, {} weights: predicted\n", table.network, table.cluster,
+                  engine.title, engine.versions, copy_of(table), to_string(serving.format));
+  text +=
+      fmt::format("# prompts of {:.0f} tokens, responses of {:.0f}; a new sequence follows each\n",
+                  table.prompt, table.response);
+  text += fmt::format("# a GPU: weights {}, cache {} a token and {} in all: {:.0f} sequences\n",
+                      format(table.model.weights()), format(table.model.cache_of_token()),
+                      format(table.model.cache_memory(table.memory)), table.places);
+  if (!is_measured(table.model.gpu()))
+    text += fmt::format("# {}: kernels and host as on Hopper, as no rows are of its generation\n",
+                        table.model.gpu().name);
+  text += fmt::format("#{:>9} {:>9} {:>9} {:>9} {:>11} {:>11} {:>9} {:>9} {:>9} {:>9}\n",
+                      "sequences", "TPOT", "90% from", "to", "tokens/s", "a GPU", "TTFT",
+                      "products", "cache", "the rest");
+  text += fmt::format("#{:>9} {:>9} {:>9} {:>9} {:>11} {:>11} {:>9} {:>9} {:>9} {:>9}\n", "",
+                      "(ms)", "(ms)", "(ms)", "", "", "(ms)", "(ms)", "(ms)", "(ms)");
+  for (const DecodeRow& row : table.rows) {
+    const double ms = row.steady.time_per_output_token.value() * 1e3;
+    const DecodeStep& step = row.steady.decode;
+    const double products = (step.products + step.experts + step.head).value() * 1e3;
+    const double cache = step.cache.value() * 1e3;
+    text += fmt::format(
+        "{:>10.0f} {:>9.2f} {:>9.2f} {:>9.2f} {:>11.1f} {:>11.1f} {:>9.1f} {:>9.2f} {:>9.2f} "
+        "{:>9.2f}{}\n",
+        row.sequences, ms, ms * low(table), ms * high(table), row.tokens_per_second(),
+        row.tokens_per_second() / serving.ranks(), row.steady.time_to_first_token.value() * 1e3,
+        products, cache, ms - products - cache, row.fits ? "" : "  cache too small");
+  }
+  return text;
+}
+
+std::string to_csv(const DecodeTable& table) {
+  std::string text =
+      "network,cluster,engine,format,gpus,prompt,response,sequences,tpot_s,low_s,high_s,"
+      "tokens_per_s,ttft_s,fits\n";
+  for (const DecodeRow& row : table.rows) {
+    const double time = row.steady.time_per_output_token.value();
+    text += fmt::format(
+        "{},{},{},{},{},{:.0f},{:.0f},{:.0f},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{}\n",
+        table.network, table.cluster, table.model.engine().name,
+        to_string(table.model.serving().format), table.model.serving().ranks(), table.prompt,
+        table.response, row.sequences, time, time * low(table), time * high(table),
+        row.tokens_per_second(), row.steady.time_to_first_token.value(), row.fits);
+  }
+  return text;
+}
+
+std::string to_json(const DecodeTable& table) {
+  const DecodeModel& model = table.model;
+  nlohmann::ordered_json document{
+      {"schema", "rehearse.decode/1"},
+      {"network", table.network},
+      {"cluster", table.cluster},
+      {"gpu", model.gpu().name},
+      {"engine", model.engine().name},
+      {"versions", model.engine().versions},
+      {"format", to_string(model.serving().format)},
+      {"tensor_parallel", model.serving().tensor_parallel},
+      {"attention_data_parallel", model.serving().attention_data_parallel},
+      {"prompt_tokens", table.prompt},
+      {"response_tokens", table.response},
+      {"weights_bytes", model.weights().value()},
+      {"cache_bytes_per_token", model.cache_of_token().value()},
+      {"cache_bytes", model.cache_memory(table.memory).value()},
+      {"places", table.places},
+      {"generation_measured", is_measured(model.gpu())}};
+  auto& list = document["rows"] = nlohmann::ordered_json::array();
+  for (const DecodeRow& row : table.rows) {
+    const double time = row.steady.time_per_output_token.value();
+    const DecodeStep& step = row.steady.decode;
+    list.push_back({{"sequences", row.sequences},
+                    {"tpot_s", time},
+                    {"low_s", time * low(table)},
+                    {"high_s", time * high(table)},
+                    {"tokens_per_s", row.tokens_per_second()},
+                    {"tokens_per_s_gpu", row.tokens_per_second() / model.serving().ranks()},
+                    {"ttft_s", row.steady.time_to_first_token.value()},
+                    {"prompt_steps", row.steady.prompt_steps},
+                    {"fits", row.fits},
+                    {"step_s",
+                     {{"products", step.products.value()},
+                      {"experts", step.experts.value()},
+                      {"cache", step.cache.value()},
+                      {"head", step.head.value()},
+                      {"kernels", step.kernels.value()},
+                      {"all_reduce", step.all_reduce.value()},
+                      {"host", step.host.value()}}}});
+  }
+  return json_text(document, 2) + "\n";
+}
+
+}  // namespace rehearse::inline rollout

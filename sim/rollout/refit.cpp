@@ -1,0 +1,25 @@
+#include "rollout/refit.hpp"
+
+#include "base/data_folder.hpp"
+#include "config/document.hpp"
+
+namespace rehearse::inline rollout {
+
+Refit refit_of(const RlOptions& options, double parameters) {
+  const Bytes weights(2 * parameters);
+  if (options.refit.time) return {*options.refit.time, {*options.refit.time, *options.refit.time}};
+  if (options.refit.rate) {
+    const Seconds time = weights / *options.refit.rate;
+    return {time, {time, time}};
+  }
+  const auto document = Document::load(platforms_path("refits.yaml"));
+  const char* const name = options.generator.colocated() ? "colocated" : "apart";
+  Map kind = document->root().as_map().require(name).as_map();
+  const Seconds each = kind.require("each").as_seconds();
+  const auto at = [&](const char* rate) {
+    return each + weights / kind.require(rate).as_bytes_per_second();
+  };
+  return {at("rate"), {at("high"), at("low")}};
+}
+
+}  // namespace rehearse::inline rollout

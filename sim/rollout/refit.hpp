@@ -1,0 +1,19 @@
+#pragma once
+
+#include "base/ends.hpp"
+#include "base/quantity.hpp"
+#include "rollout/rl_options.hpp"
+
+namespace rehearse::inline rollout {
+
+/// What an exchange of weights takes, and between what published ones of its kind lie.
+struct Refit {
+  Seconds time;
+  Ends<Seconds> ends;
+};
+
+/// Of a network with so many parameters, which travel in 16 bits: as the section says, else by
+/// kind (platforms/refits.yaml).
+Refit refit_of(const RlOptions& options, double parameters);
+
+}  // namespace rehearse::inline rollout

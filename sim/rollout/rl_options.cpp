@@ -1,0 +1,176 @@
+#include "rollout/rl_options.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "config/fields.hpp"
+
+namespace rehearse::inline rollout {
+namespace {
+
+constexpr std::int64_t kMost = 10'000'000;
+
+constexpr Choices<RlAlgorithm> kAlgorithms = {
+    {"grpo", RlAlgorithm::grpo}, {"dapo", RlAlgorithm::dapo},
+    {"rloo", RlAlgorithm::rloo}, {"reinforce_plus_plus", RlAlgorithm::reinforce_plus_plus},
+    {"ppo", RlAlgorithm::ppo},   {"dpo", RlAlgorithm::dpo},
+    {"kto", RlAlgorithm::kto},   {"reward", RlAlgorithm::reward}};
+
+Fields<Lengths> length_fields() {
+  using L = Lengths;
+  return {required("mean", &L::mean, form::positive(), "Mean in tokens, of what the limit cuts."),
+          field("deviation", &L::deviation, form::not_negative(),
+                "Standard deviation in tokens, before the cut."),
+          silent("limit", &L::limit, form::positive(), "Most tokens.")};
+}
+
+void check_lengths(Map& map, Lengths& lengths) {
+  try {
+    log_mean(lengths);
+  } catch (const std::invalid_argument& wrong) {
+    map.at_key("mean").fail(wrong.what(), "give a mean below it");
+  }
+}
+
+Fields<RlLengths> lengths_fields() {
+  using R = RlLengths;
+  const auto of = form::map<Lengths>(length_fields(), check_lengths);
+  return {required("prompt", &R::prompt, of, "Of prompts: log-normal, cut at the limit."),
+          required("response", &R::response, of, "Of responses, the same.")};
+}
+
+Form<ServedFormat> served_format() {
+  const Form<std::string> one = form::one_of(served_formats());
+  return {one.type,
+          [read = one.read](const Value& value) { return parse_served_format(read(value)); },
+          [](const ServedFormat& format) { return to_string(format); },
+          {},
+          false};
+}
+
+Fields<GeneratorOptions> generator_fields() {
+  using G = GeneratorOptions;
+  return {
+      field("engine", &G::engine, form::one_of(engine_names()), "Whose kernels and scheduler.",
+            "platforms/engines"),
+      field("tensor_parallel", &G::tensor_parallel, form::integer(1, 1024),
+            "GPUs that share each layer of a copy."),
+      field("attention_data_parallel", &G::attention_data_parallel, form::integer(1, 1024),
+            "Groups of these that share experts alone.", "vLLM; SGLang"),
+      field("format", &G::format, served_format(), "Of the weights that it generates with."),
+      silent("memory", &G::memory, form::within(0.05, 1), "Share of a GPU for weights and cache.",
+             "vLLM gpu_memory_utilization; SGLang mem_fraction_static"),
+      field("sequences", &G::sequences, form::integer(1, kMost),
+            "Sequences at a time, of a tensor group.", "vLLM max_num_seqs"),
+      implied("nodes", &G::nodes, form::integer(0, 100'000),
+              "Nodes of its own, beside the cluster's and like them; 0: the trainer's GPUs."),
+      field("sleeps", &G::sleeps, "It gives its memory back while the trainer computes.",
+            "vLLM enable_sleep_mode"),
+      field("trainer_sleeps", &G::trainer_sleeps,
+            "Parameters and optimizer are in host memory while it generates.",
+            "verl param_offload, optimizer_offload")};
+}
+
+Fields<StalenessOptions> staleness_fields() {
+  using S = StalenessOptions;
+  return {field("limit", &S::limit, form::integer(0, 1000),
+                "Updates between a response's weights and the update that it is part of, at most.",
+                "NeMo-RL max_trajectory_age_steps"),
+          field("in_flight", &S::in_flight,
+                "Sequences go on over a refit, and new ones start where others end.",
+                "NeMo-RL in_flight_weight_updates; verl partial_rollout")};
+}
+
+Fields<RefitOptions> refit_fields() {
+  using R = RefitOptions;
+  return {silent("time", &R::time, "Of one exchange of weights."),
+          silent("rate", &R::rate, "Bytes of the model in 16 bits, over that time.",
+                 "platforms/refits.yaml")};
+}
+
+void check_refit(Map& map, RefitOptions& refit) {
+  if (refit.time && refit.rate)
+    map.at_key("rate").fail("time and rate say the same thing", "leave one of them out");
+}
+
+Fields<RlOptions> rl_fields() {
+  using R = RlOptions;
+  return {
+      field("algorithm", &R::algorithm, form::choice<RlAlgorithm>(kAlgorithms),
+            "Of post-training: what is computed in a step."),
+      required("prompts", &R::prompts, form::integer(1, kMost),
+               "Of a step; of dpo, kto and reward pairs."),
+      field("generations", &R::generations, form::integer(1, kMost), "Responses to each prompt.",
+            "TRL num_generations; verl rollout.n; NeMo-RL num_generations_per_prompt"),
+      required("lengths", &R::lengths, form::map<RlLengths>(lengths_fields()),
+               "Tokens of prompts and responses."),
+      silent("reference", &R::reference,
+             "A frozen policy's log-probabilities are computed (a KL term, DPO).",
+             "TRL beta; verl use_kl_loss"),
+      field("old_log_probs", &R::old_log_probs,
+            "The policy's own are computed before its first update.", "verl; NeMo-RL"),
+      field("critic", &R::critic, "Values are computed, and their network trained, as the policy.",
+            "PPO"),
+      field("reward", &R::reward, "Time of all rewards that nothing computes beside."),
+      field("updates", &R::updates, form::integer(1, kMost),
+            "Of the optimizer, over the responses.", "verl ppo_mini_batch_size"),
+      field("epochs", &R::epochs, form::integer(1, 1000), "Times that responses are trained on.",
+            "verl ppo_epochs; TRL num_iterations"),
+      field("packing", &R::packing, "Responses fill samples; false: each is padded to the limits.",
+            "verl use_remove_padding; NeMo-RL sequence_packing"),
+      silent("generator", &R::generator, form::map<GeneratorOptions>(generator_fields()),
+             "What generates."),
+      silent("staleness", &R::staleness, form::map<StalenessOptions>(staleness_fields()),
+             "How far generation may lag."),
+      silent("refit", &R::refit, form::map<RefitOptions>(refit_fields(), check_refit),
+             "How new weights come to the generator; else at its kind's usual rate.")};
+}
+
+void check_rl(Map& map, RlOptions& rl) {
+  if (!generates(rl.algorithm)) {
+    for (const char* key : {"generator", "staleness", "refit"})
+      if (map.has(key))
+        map.at_key(key).fail(
+            fmt::format("{} trains on given responses and generates none", to_string(rl.algorithm)),
+            "leave it out, or take algorithm: grpo");
+    return;
+  }
+  if (rl.staleness.limit > 0 && rl.generator.colocated())
+    map.at_key("staleness")
+        .fail("a generator on the trainer's GPUs generates while that waits, and never lags",
+              "give it nodes of its own (rl.generator.nodes), or leave staleness out");
+  if (rl.staleness.in_flight && rl.staleness.limit == 0)
+    map.at_key("staleness")
+        .fail("in_flight needs a limit of 1 or more", "staleness: {limit: 1, in_flight: true}");
+  if (rl.updates > rl.sequences())
+    map.at_key("updates").fail(
+        fmt::format("{} updates of {} sequences", rl.updates, rl.sequences()),
+        "give fewer updates than sequences");
+  const Lengths& response = rl.lengths.response;
+  if (!rl.packing && response.limit == 0)
+    map.at_key("packing").fail("responses are padded to a limit, and there is none",
+                               "lengths: {response: {mean: 1000, limit: 4096}}");
+}
+
+}  // namespace
+
+bool generates(RlAlgorithm algorithm) { return algorithm < RlAlgorithm::dpo; }
+std::string to_string(RlAlgorithm algorithm) { return name_of(kAlgorithms, algorithm); }
+
+std::int64_t RlOptions::sequences() const {
+  if (generates(algorithm)) return prompts * generations;
+  return algorithm == RlAlgorithm::kto ? prompts : 2 * prompts;
+}
+
+bool RlOptions::has_reference() const {
+  return reference.value_or(algorithm == RlAlgorithm::dpo || algorithm == RlAlgorithm::kto);
+}
+
+RlOptions read_rl_section(const Value& section) {
+  return read_fields<RlOptions>(section, rl_fields(), check_rl);
+}
+std::vector<Key> rl_keys() { return keys_of(rl_fields()); }
+
+}  // namespace rehearse::inline rollout

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/document.hpp"
+#include "config/key.hpp"
+#include "rollout/decode.hpp"
+#include "rollout/lengths.hpp"
+
+namespace rehearse::inline rollout {
+
+/// Methods of post-training. Those that generate train on responses that a policy makes; those of
+/// pairs on two given ones.
+enum class RlAlgorithm { grpo, dapo, rloo, reinforce_plus_plus, ppo, dpo, kto, reward };
+bool generates(RlAlgorithm algorithm);
+std::string to_string(RlAlgorithm algorithm);
+
+struct RlLengths {
+  Lengths prompt, response;
+};
+
+struct GeneratorOptions {
+  std::string engine = "vllm";
+  int tensor_parallel = 1, attention_data_parallel = 1;
+  ServedFormat format = ServedFormat::bf16;
+  std::optional<double> memory;  ///< share of a GPU; nothing: the engine's
+  std::int64_t sequences = 256;  ///< at a time, of a tensor group
+  std::int64_t nodes = 0;        ///< of the cluster's kind, beside it; 0: the trainer's own GPUs
+  bool sleeps = true;            ///< it gives its memory back while others compute
+  bool trainer_sleeps = false;   ///< and the trainer's parameters and states go to the host
+
+  bool colocated() const { return nodes == 0; }
+};
+
+struct StalenessOptions {
+  std::int64_t limit = 0;  ///< updates between a trajectory's weights and the update it is part of
+  /// Sequences go on over a refit, and new ones start where others end; else a batch is generated
+  /// whole.
+  bool in_flight = false;
+};
+
+struct RefitOptions {
+  std::optional<Seconds> time;
+  std::optional<BytesPerSecond> rate;  ///< of the model's bytes in 16 bits
+};
+
+/// The section `rl:` of a scenario.
+struct RlOptions {
+  RlAlgorithm algorithm = RlAlgorithm::grpo;
+  std::int64_t prompts = 0, generations = 1;
+  RlLengths lengths;
+  /// A frozen policy's log-probabilities are computed; nothing: of DPO and KTO alone.
+  std::optional<bool> reference;
+  bool old_log_probs = true;  ///< the policy's, before its first update
+  bool critic = false;        ///< of PPO: values, and their own updates, as the policy's
+  Seconds reward{0};          ///< of all responses, beside nothing
+  std::int64_t updates = 1;   ///< of the optimizer in a step
+  std::int64_t epochs = 1;    ///< over the responses
+  bool packing = true;        ///< responses fill samples; else each is padded to the limit
+  GeneratorOptions generator;
+  StalenessOptions staleness;
+  RefitOptions refit;
+
+  /// Sequences of a step: responses; of DPO and reward models both of each pair.
+  std::int64_t sequences() const;
+  bool has_reference() const;
+};
+
+/// Reads the section. InputError at the place that is wrong.
+RlOptions read_rl_section(const Value& section);
+/// Its lines of the reference, without the section's own name.
+std::vector<Key> rl_keys();
+
+}  // namespace rehearse::inline rollout

@@ -1,0 +1,382 @@
+#include "rollout/rl_step.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <stdexcept>
+
+#include "base/child_process.hpp"
+#include "base/error.hpp"
+#include "base/number.hpp"
+#include "predict/measured_job.hpp"
+#include "predict/predict.hpp"
+#include "predict/report_of.hpp"
+#include "rollout/forward_pass.hpp"
+#include "rollout/refit.hpp"
+#include "scenario/training_part.hpp"
+
+namespace rehearse::inline rollout {
+namespace {
+
+/// Share of a GPU that a generator beside a trainer takes where nobody says (NeMo-RL's recipes:
+/// vllm_cfg.gpu_memory_utilization = 0.6).
+constexpr double kColocatedMemory = 0.6;
+/// Context and CUDA graphs of an engine that sleeps (vLLM's sleep mode frees weights and cache).
+constexpr double kAsleep = 2.0 * 1024 * 1024 * 1024;
+
+Lengths total(const RlLengths& lengths) {
+  const Lengths &prompt = lengths.prompt, &response = lengths.response;
+  return {.mean = prompt.mean + response.mean,
+          .deviation = std::hypot(prompt.deviation, response.deviation),
+          .limit = prompt.limit > 0 && response.limit > 0 ? prompt.limit + response.limit : 0};
+}
+
+/// Tokens of the longest sequence: the limits', or ten times the mean.
+double longest_of(const RlOptions& options) {
+  constexpr double kBeyondMean = 10;
+  const Lengths both = total(options.lengths);
+  return both.limit > 0 ? both.limit : kBeyondMean * both.mean;
+}
+
+/// The scenario's own, or with samples that are full of such sequences.
+std::vector<std::string> packed_samples(Map& root, const RlOptions& options, RlQuestion& question) {
+  Map model = root.require("model").as_map();
+  const std::optional<Value> sequence = model.optional("sequence");
+  if (!sequence)
+    root.at_key("model").fail("how many tokens a sample has is not said",
+                              "model: {sequence: 4096, ...}, with place for prompt and response");
+  if (!options.packing || sequence->is_map()) return {};
+  const Lengths both = total(options.lengths);
+  const auto tokens = static_cast<double>(sequence->as_integer(1, 100'000'000));
+  if (both.mean > tokens)
+    sequence->fail(fmt::format("a prompt and its response have {:.0f} tokens in the mean, and a "
+                               "sample {:.0f}",
+                               both.mean, tokens),
+                   fmt::format("sequence: {:.0f} or more", std::ceil(both.mean)));
+  Map strategy = root.require("strategy").as_map();
+  if (strategy.has("context_parallel")) {
+    question.assumptions.emplace_back(
+        "rl.packing: attention as of whole samples, as ranks of a context group share each");
+    return {};
+  }
+  return {
+      fmt::format("model.sequence={{packed: {:.0f}, documents: {{mean: {:.6g}, deviation: "
+                  "{:.6g}}}}}",
+                  tokens, both.mean, both.deviation)};
+}
+
+/// Samples of an update, of all replicas.
+double samples_of_update(const RlOptions& options, const Scenario& trainer) {
+  const auto sequences = static_cast<double>(options.sequences());
+  const double samples = options.packing ? sequences * total(options.lengths).mean /
+                                               static_cast<double>(trainer.model.tokens_per_sample)
+                                         : sequences;
+  return samples / static_cast<double>(options.updates);
+}
+
+/// Micro-batches of an update, so that its samples are trained on.
+void set_micro_batches(const RlOptions& options, Scenario& trainer, TrainerParts& parts) {
+  int* const micro = micro_batches_of(trainer.strategy);
+  if (micro == nullptr)
+    throw InputError(fmt::format(
+        "{}: error: rl: the strategy accumulates no micro-batches, as an update's samples need\n"
+        "remedy: ddp, fsdp and zero do",
+        trainer.file));
+  const double of_one = machine_of(trainer).schedule.samples_per_iteration / *micro;
+  parts.samples = samples_of_update(options, trainer);
+  *micro = static_cast<int>(std::max(1.0, std::ceil(parts.samples / of_one - 1e-9)));
+  parts.micro_batches = *micro;
+}
+
+Seconds forward_time(const Scenario& trainer) {
+  const std::string text = in_child_process([&] {
+    Machine machine = machine_of(trainer);
+    machine.schedule = forward_passes(std::move(machine.schedule));
+    const Options brief{.find_largest_batch = false, .intervals = false};
+    return fmt::format("{:.17g}",
+                       predict(trainer, std::move(machine), brief).report.step_time.value());
+  });
+  return Seconds(decimal_number(text).value());
+}
+
+struct TrainerRun {
+  TrainerParts parts;
+  Ends<Seconds> update;
+};
+
+TrainerRun play_trainer(const RlOptions& options, Scenario trainer, bool needs_forward) {
+  TrainerRun run;
+  set_micro_batches(options, trainer, run.parts);
+  const Report report = report_of(trainer, {.find_largest_batch = false});
+  run.parts.update = report.step_time;
+  run.update = {report.step_time, report.step_time};
+  for (const KeyBounds& one : report.intervals)
+    if (one.key == "step_time_s") run.update = {Seconds(one.bounds.low), Seconds(one.bounds.high)};
+  if (needs_forward) run.parts.forward = forward_time(trainer);
+  if (report.memory) {
+    run.parts.peak = report.memory->used();
+    run.parts.capacity = report.memory->capacity;
+    const auto& by_kind = report.memory->at_peak.by_kind;
+    run.parts.resident = by_kind[static_cast<std::size_t>(MemoryKind::parameters)] +
+                         by_kind[static_cast<std::size_t>(MemoryKind::optimizer_state)] +
+                         report.memory->context;
+  }
+  return run;
+}
+
+std::vector<Request> requests_of(const RlOptions& options, std::uint64_t seed, std::int64_t step) {
+  const auto prompts = static_cast<std::size_t>(options.prompts);
+  const auto of_prompt = static_cast<std::size_t>(options.generations);
+  const auto at = static_cast<std::uint64_t>(step);
+  const std::vector<double> prompt = draw(options.lengths.prompt, prompts, seed, "rl prompts", at);
+  const std::vector<double> response =
+      draw(options.lengths.response, prompts * of_prompt, seed, "rl responses", at);
+  const double longest = longest_of(options);
+  std::vector<Request> requests;
+  for (std::size_t i = 0; i < response.size(); ++i)
+    requests.push_back({.prompt = std::min(prompt[i / of_prompt], longest - 1),
+                        .response = std::clamp(longest - prompt[i / of_prompt], 1.0, response[i]),
+                        .group = static_cast<std::size_t>(step) * prompts + i / of_prompt});
+  return requests;
+}
+
+/// The engines, and what they hold.
+struct Generator {
+  DecodeModel model;
+  std::size_t copies = 0;
+  double places = 0;
+  double memory = 0;
+};
+
+Cluster generator_cluster(const RlOptions& options, const Cluster& trainer) {
+  if (options.generator.colocated()) return trainer;
+  Cluster cluster = trainer;
+  cluster.groups.resize(1);
+  cluster.groups.front().nodes = static_cast<int>(options.generator.nodes);
+  return cluster;
+}
+
+Generator make_generator(const RlOptions& options, const Scenario& trainer) {
+  const GeneratorOptions& asked = options.generator;
+  const Engine engine = read_engine(asked.engine);
+  const Cluster cluster = generator_cluster(options, trainer.cluster);
+  const Serving serving{.tensor_parallel = asked.tensor_parallel,
+                        .attention_data_parallel = asked.attention_data_parallel,
+                        .format = asked.format};
+  const double share = asked.memory.value_or(asked.colocated() ? kColocatedMemory : engine.memory);
+  try {
+    Generator generator{.model = DecodeModel(*trainer.transformer, cluster, engine, serving),
+                        .memory = share};
+    const auto ranks = static_cast<std::size_t>(serving.ranks());
+    if (cluster.gpu_count() % ranks != 0)
+      throw std::invalid_argument(
+          fmt::format("copies of {} GPUs do not divide {}", ranks, cluster.gpu_count()));
+    generator.copies =
+        cluster.gpu_count() / ranks * static_cast<std::size_t>(asked.attention_data_parallel);
+    const double longest = longest_of(options);
+    const Bytes of_longest = generator.model.cache_of(longest);
+    generator.places = generator.model.cache_memory(share) / of_longest * longest;
+    if (generator.places < longest)
+      throw std::invalid_argument(fmt::format(
+          "the weights take {} of a GPU, and {:.0f} % of its {} leave no place for a sequence of "
+          "{:.0f} tokens",
+          format(generator.model.weights()), 100 * share, format(generator.model.gpu().memory),
+          longest));
+    return generator;
+  } catch (const std::invalid_argument& wrong) {
+    throw InputError(
+        fmt::format("{}: error: rl.generator: {}\n"
+                    "remedy: change rl.generator.tensor_parallel, memory or nodes",
+                    trainer.file, wrong.what()));
+  }
+}
+
+void add_memory(const Generator& generator, const TrainerParts& trainer, RlReport& report) {
+  const GeneratorOptions& asked = report.options.generator;
+  if (trainer.capacity <= Bytes(0)) return;
+  const Bytes taken = generator.memory * generator.model.gpu().memory;
+  const bool colocated = asked.colocated();
+  const Bytes trainer_rests = asked.trainer_sleeps ? Bytes(kAsleep) : trainer.resident;
+  report.memory.push_back(
+      {"generation", taken, colocated ? trainer_rests : Bytes(0), trainer.capacity});
+  const Bytes engine_rests = asked.sleeps ? Bytes(kAsleep) : taken;
+  report.memory.push_back(
+      {"training", trainer.peak, colocated ? engine_rests : Bytes(0), trainer.capacity});
+}
+
+/// Trainer's passes over the step's sequences that are no updates.
+int forward_passes_of(const RlOptions& options) {
+  if (options.algorithm == RlAlgorithm::kto) return 1;  // of its KL term
+  if (!generates(options.algorithm)) return 0;
+  return (options.old_log_probs ? 1 : 0) + (options.critic ? 1 : 0);
+}
+
+void add_trainer_phases(const RlOptions& options, const TrainerParts& parts, RlReport& report) {
+  const auto updates = static_cast<double>(options.updates);
+  const Seconds forward = updates * parts.forward;
+  const auto phase = [&](const char* name, Seconds time) {
+    if (time > Seconds(0)) report.phases.push_back({name, time});
+  };
+  phase("rewards", options.reward);
+  phase(options.critic ? "log-probabilities, values" : "log-probabilities",
+        forward_passes_of(options) * forward);
+  const int references = options.algorithm == RlAlgorithm::kto ? 2 : 1;
+  if (options.has_reference()) phase("reference", references * forward);
+  phase("training",
+        (options.critic ? 2 : 1) * static_cast<double>(options.epochs) * updates * parts.update);
+}
+
+Seconds sum(const std::vector<RlPhase>& phases) {
+  return std::accumulate(phases.begin(), phases.end(), Seconds(0),
+                         [](Seconds all, const RlPhase& one) { return all + one.time; });
+}
+
+/// Ends of the sum of parts whose errors have nothing to do with each other.
+class Errors {
+ public:
+  void add(Seconds middle, Ends<Seconds> ends) {
+    low_ = std::hypot(low_, (middle - ends.low).value());
+    high_ = std::hypot(high_, (ends.high - middle).value());
+  }
+  Ends<Seconds> around(Seconds step) const {
+    return {std::max(step - Seconds(low_), Seconds(0)), step + Seconds(high_)};
+  }
+
+ private:
+  double low_ = 0, high_ = 0;
+};
+
+void warn(const RlOptions& options, RlReport& report) {
+  if (report.lag && report.lag->most_age > 0)
+    report.warnings.push_back(
+        fmt::format("responses are up to {:.0f} updates old when they are trained on: what that "
+                    "costs in reward "
+                    "is not predicted. AReaL (arXiv 2505.24298) keeps its reward to an age of 8 "
+                    "with a decoupled "
+                    "objective, and loses some from 1 on without",
+                    report.lag->most_age));
+  if (options.lengths.response.deviation == 0 && generates(options.algorithm))
+    report.warnings.emplace_back(
+        "rl.lengths.response.deviation is 0: all responses end together, and there is no tail");
+  if (report.counts.preemptions > 0)
+    report.warnings.push_back(fmt::format(
+        "the cache is too small for {} sequences at a time: {} were preempted and computed again",
+        options.generator.sequences, report.counts.preemptions));
+  for (const PhaseMemory& phase : report.memory)
+    if (!phase.fits())
+      report.warnings.push_back(fmt::format("{} does not fit: {} and {} that stays of a GPU's {}",
+                                            phase.phase, format(phase.own), format(phase.beside),
+                                            format(phase.capacity)));
+}
+
+void add_generation(const RlQuestion& question, const TrainerRun& trainer, RlReport& report,
+                    Errors& errors) {
+  const RlOptions& options = question.options;
+  const Generator generator = make_generator(options, question.trainer);
+  const auto most = static_cast<std::size_t>(options.generator.sequences);
+  const std::uint64_t seed = question.trainer.run.seed;
+  report.copies = generator.copies;
+  report.places = generator.places;
+  report.generator_gpus = generator_cluster(options, question.trainer.cluster).gpu_count();
+  const auto batch = [&](std::int64_t step) {
+    return generate(generator.model, requests_of(options, seed, step), generator.copies,
+                    generator.places, most);
+  };
+  const Generated one = batch(0);
+  report.generation = one.time;
+  report.first_copy_idle = one.time - one.mean_copy;
+  report.counts = one.counts;
+  add_memory(generator, trainer.parts, report);
+  const Refit refit = refit_of(options, static_cast<double>(question.trainer.model.parameters()));
+  const EngineError& off = generator.model.engine().off;
+  const Seconds training = sum(report.phases);
+  Seconds generation = one.time, exposed_refit = refit.time;
+  if (options.generator.colocated()) {
+    report.phases.insert(report.phases.begin(), {{"refit", refit.time}, {"generation", one.time}});
+    report.step = sum(report.phases);
+  } else {
+    const std::int64_t limit = options.staleness.limit, steps = 2 * limit + 8;
+    report.lag = options.staleness.in_flight
+                     ? lag_in_flight(
+                           generator.model, generator.copies, generator.places, most, limit, steps,
+                           [&](std::int64_t step) { return requests_of(options, seed, step); },
+                           training, refit.time)
+                     : lag_by_batches(
+                           limit, steps, [&](std::int64_t step) { return batch(step).time; },
+                           training, refit.time);
+    report.step = report.lag->step;
+    generation = report.lag->trainer_waits;
+    if (limit > 0) exposed_refit = Seconds(0);
+    if (limit == 0) report.phases.insert(report.phases.begin(), {"refit", refit.time});
+    report.phases.insert(report.phases.begin(), {"waiting for responses", generation});
+  }
+  errors.add(generation, {generation * std::exp(off.low), generation * std::exp(off.high)});
+  if (exposed_refit > Seconds(0)) errors.add(refit.time, refit.ends);
+  if (!is_measured(generator.model.gpu()))
+    report.assumptions.push_back(fmt::format(
+        "rl.generator: kernels and host on {} as on Hopper: no rows are of its generation",
+        generator.model.gpu().name));
+  if (!options.generator.memory)
+    report.assumptions.push_back(fmt::format("rl.generator.memory = {:g}", generator.memory));
+  if (!options.refit.time && !options.refit.rate)
+    report.assumptions.push_back(
+        fmt::format("rl.refit.time = {}, from {} to {} (platforms/refits.yaml)", format(refit.time),
+                    format(refit.ends.low), format(refit.ends.high)));
+}
+
+}  // namespace
+
+bool RlReport::fits() const {
+  return std::ranges::all_of(memory, [](const PhaseMemory& phase) { return phase.fits(); });
+}
+
+bool asks_for_rl(const Document& document) {
+  const Value root = document.root();
+  return root.is_map() && root.as_map().has("rl") && !root.as_map().has("scenario");
+}
+
+RlQuestion read_rl_question(const Document& document) {
+  RlQuestion question;
+  Map root = document.root().as_map();
+  question.options = read_rl_section(root.require("rl"));
+  const std::vector<std::string> changes = packed_samples(root, question.options, question);
+  question.trainer =
+      solved(read_training_part(changes.empty() ? document : *document.with_overrides(changes)));
+  if (!question.trainer.transformer)
+    root.at_key("model").fail("post-training is of language models here",
+                              "use: llama_3_8b, or another transformer");
+  return question;
+}
+
+RlReport rl_step(const RlQuestion& question) {
+  const RlOptions& options = question.options;
+  RlReport report;
+  report.file = question.trainer.file;
+  report.network = question.trainer.model.name;
+  report.options = options;
+  report.trainer_gpus = question.trainer.cluster.gpu_count();
+  report.tokens = static_cast<double>(options.sequences()) * total(options.lengths).mean;
+  report.assumptions = question.assumptions;
+  const bool needs_forward = forward_passes_of(options) > 0 || options.has_reference();
+  const TrainerRun trainer = play_trainer(options, question.trainer, needs_forward);
+  report.trainer = trainer.parts;
+  add_trainer_phases(options, trainer.parts, report);
+  Errors errors;
+  const Seconds training = sum(report.phases) - options.reward;
+  errors.add(training, {training * (trainer.update.low / trainer.parts.update),
+                        training * (trainer.update.high / trainer.parts.update)});
+  if (generates(options.algorithm)) {
+    add_generation(question, trainer, report, errors);
+  } else {
+    report.step = sum(report.phases);
+    if (trainer.parts.capacity > Bytes(0))
+      report.memory.push_back({"training", trainer.parts.peak, Bytes(0), trainer.parts.capacity});
+  }
+  report.step_interval = errors.around(report.step);
+  warn(options, report);
+  return report;
+}
+
+}  // namespace rehearse::inline rollout

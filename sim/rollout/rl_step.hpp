@@ -1,0 +1,83 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/document.hpp"
+#include "report/report.hpp"
+#include "rollout/lag.hpp"
+#include "rollout/rl_options.hpp"
+#include "scenario/scenario.hpp"
+
+namespace rehearse::inline rollout {
+
+/// What the trainer does of a step, as its own schedule is played.
+struct TrainerParts {
+  Seconds update;                  ///< one update of the optimizer, all of its micro-batches
+  Seconds forward;                 ///< forward passes alone over the samples of one update
+  std::int64_t micro_batches = 1;  ///< of an update, on each replica
+  double samples = 0;              ///< of an update
+  double tokens_of_sample = 0;     ///< that are no padding, the mean
+  Bytes peak, resident, capacity;  ///< of a GPU: in training, at rest; 0: not known
+};
+
+/// A phase of the step.
+struct RlPhase {
+  std::string name;
+  Seconds time;
+};
+
+/// Whether a phase's memory is there, of a GPU.
+struct PhaseMemory {
+  std::string phase;
+  Bytes own, beside;  ///< its own, and what the others keep meanwhile
+  Bytes capacity;
+  bool fits() const { return own + beside <= capacity; }
+};
+
+struct RlReport {
+  std::string file, network;
+  RlOptions options;
+  std::size_t trainer_gpus = 0, generator_gpus = 0;  ///< the same ones where colocated
+  TrainerParts trainer;
+  std::vector<RlPhase> phases;  ///< in order; of a lagging generator those of the trainer
+  Seconds step;
+  Ends<Seconds> step_interval;  ///< 90 %
+  // Of algorithms that generate.
+  Seconds generation;       ///< of the step's responses, if nothing else runs
+  Seconds first_copy_idle;  ///< mean time for which copies wait for the last one, of that
+  std::size_t copies = 0;
+  double places = 0;  ///< tokens of a tensor group's cache
+  BatcherCounts counts;
+  std::optional<LagRun> lag;
+  double tokens = 0;  ///< of prompts and responses in a step
+  std::vector<PhaseMemory> memory;
+  std::vector<std::string> assumptions, warnings;
+
+  std::size_t gpus() const {
+    return options.generator.colocated() ? trainer_gpus : trainer_gpus + generator_gpus;
+  }
+  bool fits() const;
+};
+
+/// Whether the file has a section `rl:`.
+bool asks_for_rl(const Document& document);
+/// Reads all of it: InputError at what is wrong.
+struct RlQuestion {
+  RlOptions options;
+  Scenario trainer;  ///< with samples of the section's lengths
+  double fill = 1;   ///< of a sample's tokens that are no padding
+  std::vector<std::string> assumptions;
+};
+RlQuestion read_rl_question(const Document& document);
+
+/// Predicts the step. Simulations run in child processes.
+RlReport rl_step(const RlQuestion& question);
+
+std::string to_terminal(const RlReport& report);
+/// `rehearse.rollout/1`.
+std::string to_json(const RlReport& report);
+std::string to_csv(const RlReport& report);
+
+}  // namespace rehearse::inline rollout
