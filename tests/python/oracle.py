@@ -16,6 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import rehearse_sim
 from rehearse_sim.capturing import cuda_rules
+from rehearse_sim.capturing.running import call
 
 CUBLAS = 32 << 20  # its workspace on Hopper, which no tensor is
 
@@ -64,12 +65,12 @@ class Case:
     batch: int = 4
     cublas: bool = True  #: whether it has a product that is no convolution
     uncounted: float = 0  #: FLOPs of a sample's forward that FlopCounterMode does not know
+    fits: int = 2  #: a batch that it runs with
 
     def run(self, module: Any, batch: int) -> Any:
-        given = self.inputs(batch)
-        out = module(*given) if isinstance(given, tuple) else module(given)
+        out = call(module, self.inputs(batch))
         if self.targets is None:
-            return out
+            return self.loss(out) if self.loss else getattr(out, "loss", out)
         loss = self.loss or torch.nn.functional.cross_entropy
         return loss(out, self.targets(batch))
 
@@ -105,9 +106,9 @@ def _counted(case: Case) -> tuple[int, float, int]:
         with torch.autograd.set_multithreading_enabled(False), live:
             again.run(module, case.batch).backward()
         with FlopCounterMode(display=False) as counter:
-            case.run(module, 2)
+            case.run(module, case.fits)
         parameters = sum(each.numel() for each in module.parameters())
-    return parameters, counter.get_total_flops() / 2 + case.uncounted, live.most
+    return parameters, counter.get_total_flops() / case.fits + case.uncounted, live.most
 
 
 def compare(case: Case, path: Path) -> Found:
