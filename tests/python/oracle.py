@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from torch.utils.flop_counter import FlopCounterMode
 import rehearse_sim
 from rehearse_sim.capturing import cuda_rules
 from rehearse_sim.capturing.running import call
+from rehearse_sim.capturing.values import Known
 
 CUBLAS = 32 << 20  # its workspace on Hopper, which no tensor is
 
@@ -65,7 +67,6 @@ class Case:
     batch: int = 4
     cublas: bool = True  #: whether it has a product that is no convolution
     uncounted: float = 0  #: FLOPs of a sample's forward that FlopCounterMode does not know
-    fits: int = 2  #: a batch that it runs with
 
     def run(self, module: Any, batch: int) -> Any:
         out = call(module, self.inputs(batch))
@@ -93,9 +94,10 @@ class Found:
 
 
 def _counted(case: Case) -> tuple[int, float, int]:
-    with FakeTensorMode(allow_non_fake_inputs=True), cuda_rules.as_on_cuda():
+    with FakeTensorMode(allow_non_fake_inputs=True), cuda_rules.as_on_cuda(), contextlib.ExitStack() as stack:
         with cuda_rules.building():
             module = case.make().train()
+        stack.enter_context(Known())
         live = Live()
         given = case.inputs(case.batch), case.targets(case.batch) if case.targets else None
         for each in (*module.parameters(), *module.buffers(), *tree_leaves(given)):
@@ -103,12 +105,12 @@ def _counted(case: Case) -> tuple[int, float, int]:
                 live.own(each)
         again = Case(case.make, lambda _: given[0], (lambda _: given[1]) if case.targets else None,
                      case.loss)  # fmt: skip
-        with torch.autograd.set_multithreading_enabled(False), live:
-            again.run(module, case.batch).backward()
-        with FlopCounterMode(display=False) as counter:
-            case.run(module, case.fits)
+        with torch.autograd.set_multithreading_enabled(False), live, cuda_rules.transformers_masks():
+            with FlopCounterMode(display=False) as counter:
+                loss = again.run(module, case.batch)
+            loss.backward()
         parameters = sum(each.numel() for each in module.parameters())
-    return parameters, counter.get_total_flops() / case.fits + case.uncounted, live.most
+    return parameters, counter.get_total_flops() / case.batch + case.uncounted, live.most
 
 
 def compare(case: Case, path: Path) -> Found:

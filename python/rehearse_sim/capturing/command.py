@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import traceback
 
 from .named import UnknownNetwork, capture_named
 
@@ -13,17 +12,9 @@ def first_line(why: BaseException) -> str:
     return (str(why).splitlines() or [""])[0]
 
 
-def place_of(why: BaseException) -> str:
-    """The last line of the network's own code, not PyTorch's."""
-    frames = traceback.extract_tb(why.__traceback__)
-    own = [each for each in frames if "/torch/" not in each.filename and "rehearse_sim" not in each.filename]
-    last = (own or frames)[-1]
-    return f"{last.filename}:{last.lineno}: {last.line}"
-
-
 def told_of(name: str, why: BaseException) -> str:
     """What is wrong, where in the network's own code, and a remedy."""
-    from .running import CaptureError
+    from .running import CaptureError, place_of
 
     if isinstance(why, UnknownNetwork):
         return f"rehearse: error: {why}"

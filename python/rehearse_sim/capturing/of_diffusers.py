@@ -157,6 +157,7 @@ def _fitting(kind: type, make: Callable[[], Any], sizes: _Sizes) -> Shape:
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     from . import cuda_rules
+    from .values import Known
 
     layouts, why = list(sizes.layouts), None
     with FakeTensorMode(allow_non_fake_inputs=True), cuda_rules.as_on_cuda():
@@ -164,7 +165,7 @@ def _fitting(kind: type, make: Callable[[], Any], sizes: _Sizes) -> Shape:
             module = make()
         for latents in layouts:
             try:
-                with torch.no_grad():
+                with torch.no_grad(), Known():
                     module(**_given(kind, sizes, latents, 1))
                 return latents
             except UnknownNetwork:

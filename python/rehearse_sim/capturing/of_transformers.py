@@ -67,6 +67,8 @@ def _config_of(text: str) -> Any:
             "a later one may, and rehearse_sim.capture takes the module itself"
         )
     config = transformers.CONFIG_MAPPING[kind].from_dict(settings)
+    if getattr(config, "use_cache", False):
+        config.use_cache = False  # as transformers' Trainer trains from 5.0 on
     # Which token begins a sequence, and which fills it up, changes no kernel.
     for token in ("decoder_start_token_id", "pad_token_id"):
         if getattr(config, "is_encoder_decoder", False) and getattr(config, token, None) is None:
@@ -86,6 +88,10 @@ def _without_chance(config: Any) -> list[str]:
     return switched
 
 
+#: What a network may be called with, by the names of forward's parameters.
+INPUTS = {"input_ids", "pixel_values", "input_features", "input_values", "past_values"}
+
+
 def _classes_beside(config: Any) -> list[type]:
     """Classes that stand in the config's own package and take it, those with a head first."""
     import importlib
@@ -98,7 +104,7 @@ def _classes_beside(config: Any) -> list[type]:
     except ImportError:
         return []
     found = [each for each in vars(module).values() if isinstance(each, type) and issubclass(each, PreTrainedModel)
-             and each.config_class is type(config) and "forward" in vars(each) and not each.__name__.endswith("PreTrainedModel")]  # fmt: skip
+             and each.config_class is type(config) and set(inspect.signature(each.forward).parameters) & INPUTS]  # fmt: skip
     return sorted(found, key=lambda each: ("For" not in each.__name__, not each.__name__.endswith("Model")))
 
 
@@ -121,7 +127,7 @@ def _class_of(config: Any, name: str) -> type:
 
 def _first(config: Any, *names: str) -> Any:
     """The first of these that the config, or a part of it, has."""
-    parts = [config, *(getattr(config, part, None) for part in ("text_config", "vision_config", "audio_config"))]
+    parts = [config, *(getattr(config, part, None) for part in ("text_config", "vision_config", "audio_config", "vlm_config"))]
     for one in names:
         for part in parts:
             if getattr(part, one, None) is not None:
@@ -152,17 +158,70 @@ def _scores(output: Any) -> Any:
     return -torch.nn.functional.log_softmax(output.logits, dim=-1, dtype=torch.float32).mean()
 
 
-def _shapes(forward: Any, config: Any, tokens: int) -> dict[str, tuple[tuple[int, ...], str]]:
-    """Shapes behind the batch, and kinds, of what a forward takes, by name."""
-    known: dict[str, tuple[tuple[int, ...], str]] = {
+Shapes = dict[str, tuple[tuple[int, ...], str]]
+
+
+def _shapes(forward: Any, config: Any, tokens: int) -> list[Shapes]:
+    """Shapes behind the batch, and kinds, of what a forward takes, by name; the likeliest first.
+    Images may come several to a sample, and a network of images and text may train on text."""
+    image = _image(config)
+    mel = _first(config, "num_mel_bins", "feature_size") or 80
+    known: Shapes = {
         "input_ids": ((tokens,), "long"),
-        "pixel_values": (_image(config), "float"),
-        "input_features": ((_first(config, "num_mel_bins", "feature_size") or 80,
-                            2 * (_first(config, "max_source_positions") or 1500)), "float"),
+        "pixel_values": (image, "float"),
+        "input_features": ((mel, 2 * (_first(config, "max_source_positions") or 1500)), "float"),
         "input_values": ((AUDIO_SAMPLES,), "float"),
-    }  # fmt: skip
+        "past_values": ((_first(config, "context_length", "horizon_length") or 512,), "float"),
+    }
     takes = inspect.signature(forward).parameters
-    return {name: known[name] for name in known if name in takes}
+    found = {name: known[name] for name in known if name in takes}
+    if not found:
+        return []
+    ways = [found]
+    if "pixel_values" in found:
+        ways.append({**found, "pixel_values": ((1, *image), "float")})
+    if "input_ids" in found and len(found) > 1:
+        ways.append({"input_ids": found["input_ids"]})
+    if "input_values" in found:
+        ways.append({**found, "input_values": ((1, AUDIO_SAMPLES), "float")})
+    if "input_features" in found:
+        ways.append({**found, "input_features": (found["input_features"][0][::-1], "float")})
+    return ways
+
+
+#: How `transformers` says that the text has no places for an image's features.
+FEATURES = re.compile(r"do not match.*features:? ?(\d+)", re.DOTALL)
+
+
+def _fitting(make: Any, ways: list[Shapes], given: Any) -> tuple[Shapes, int]:
+    """The first way that the network runs in, and how many tokens of its text stand for images."""
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    from . import cuda_rules
+    from .values import Known
+
+    if len(ways) == 1:
+        return ways[0], 0
+    first: Exception | None = None
+    with FakeTensorMode(allow_non_fake_inputs=True), cuda_rules.as_on_cuda():
+        with cuda_rules.building():
+            module = make().train()
+        for shapes in ways:
+            places = 0
+            for _ in range(2):  # without places for images, and with as many as it asks for
+                try:
+                    with torch.no_grad(), Known(), cuda_rules.transformers_masks():
+                        module(**given(shapes, places, 2))
+                    return shapes, places
+                except Exception as why:
+                    first = first or why
+                    asked = FEATURES.search(str(why))
+                    if asked is None or places:
+                        break
+                    places = int(asked[1]) // 2
+    assert first is not None
+    raise first
 
 
 def plan_of(text: str, name: str, asked: int) -> Plan:
@@ -173,8 +232,8 @@ def plan_of(text: str, name: str, asked: int) -> Plan:
     made = _class_of(config, name)
     kind, tokens = made.__name__, _tokens(config, asked)
     takes = inspect.signature(made.forward).parameters
-    shapes = _shapes(made.forward, config, tokens)
-    if not shapes:
+    ways = _shapes(made.forward, config, tokens)
+    if not ways:
         raise UnknownNetwork(
             f"{name}: {kind}.forward takes {', '.join(list(takes)[1:6])}: "
             "rehearse_sim.capture is told its inputs"
@@ -190,15 +249,25 @@ def plan_of(text: str, name: str, asked: int) -> Plan:
     elif has_labels and "TokenClassification" in kind:
         labels = (tokens,)
 
-    def inputs(batch: int) -> dict[str, Any]:
-        given: dict[str, Any] = {
-            one: torch.zeros(batch, *shape, dtype=getattr(torch, of)) for one, (shape, of) in shapes.items()
+    image_token = _first(config, "image_token_id", "image_token_index")
+
+    def given(shapes: Shapes, places: int, batch: int) -> dict[str, Any]:
+        made: dict[str, Any] = {
+            one: torch.full((batch, *shape), int(of == "float"), dtype=getattr(torch, of))
+            for one, (shape, of) in shapes.items()
         }
+        if places and image_token is not None:
+            made["input_ids"][:, :places] = image_token
         if labels is not None:
-            given["labels"] = torch.zeros(batch, *labels, dtype=torch.long)
+            made["labels"] = torch.zeros(batch, *labels, dtype=torch.long)
         if "return_loss" in takes:
-            given["return_loss"] = True
-        return given
+            made["return_loss"] = True
+        return made
+
+    shapes, places = _fitting(lambda: made(config), ways, given)
+
+    def inputs(batch: int) -> dict[str, Any]:
+        return given(shapes, places, batch)
 
     own = labels is not None or "return_loss" in takes
     speech = kind.endswith("ForCTC")
@@ -206,6 +275,10 @@ def plan_of(text: str, name: str, asked: int) -> Plan:
     import transformers
 
     note = f"captured from transformers {transformers.__version__}: {kind} with {said}"
+    if places:
+        note += f", {places} of them for an image"
+    elif "pixel_values" in ways[0] and "pixel_values" not in shapes:
+        note += ", without images"
     if switched:
         note += f"; without {', '.join(switched)}, which goes by chance"
     if speech:
