@@ -20,7 +20,7 @@ from rehearse_sim.capturing import cuda_rules
 from rehearse_sim.capturing.running import call
 from rehearse_sim.capturing.values import Known
 
-CUBLAS = 32 << 20  # its workspace on Hopper, which no tensor is
+CUBLAS = 64 << 20  # its workspaces on Hopper, forward's and autograd's thread's, which no tensor is
 
 
 class Live(TorchDispatchMode):

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .plans import Plan, UnknownNetwork, mean, says, squared
+from .plans import Plan, UnknownNetwork, mean, quiet_tries, says, squared
 
 Shape = tuple[int, ...]
 
@@ -113,11 +113,12 @@ def _given(kind: type, sizes: _Sizes, latents: Shape, batch: int) -> dict[str, A
         "global_hidden_states": lambda: zeros(1, _widths(sizes.first("global_states_input_dim") or 1536)),
         "img_ids": lambda: torch.zeros(length, axes), "txt_ids": lambda: torch.zeros(tokens, axes),
         "img_shapes": lambda: [[(1, side, length // side)]] * batch,
-        "controlnet_cond": lambda: zeros(3, 8 * sizes.side[0], 8 * sizes.side[1]),
+        "controlnet_cond": lambda: (  # UNets take pixels, transformers latents
+            zeros(3, 8 * sizes.side[0], 8 * sizes.side[1]) if "sample" in takes else zeros(*latents)),
         "conditioning_scale": lambda: 1.0,
         "class_labels": lambda: zeros(dtype=whole), "guidance": lambda: zeros(),
         "original_size": lambda: zeros(2), "target_size": lambda: zeros(2), "crop_coords": lambda: zeros(2),
-        "added_time_ids": lambda: zeros(3), "micro_conds": lambda: zeros(6),
+        "added_time_ids": lambda: zeros(3), "micro_conds": lambda: zeros(5),
         "num_frames": lambda: FRAMES, "height": lambda: sizes.side[0], "width": lambda: sizes.side[1],
         "input_ids": lambda: zeros(*sizes.side, dtype=whole),
         "position_ids": lambda: zeros(length + tokens, axes, dtype=whole),
@@ -125,7 +126,7 @@ def _given(kind: type, sizes: _Sizes, latents: Shape, batch: int) -> dict[str, A
             "text_embeds": zeros(_widths(config["projection_class_embeddings_input_dim"])
                                  - 6 * _widths(config.get("addition_time_embed_dim") or 256)),
             "time_ids": zeros(6)} if config.get("addition_embed_type") == "text_time"
-            else {"resolution": None, "aspect_ratio": None},
+            else {"resolution": zeros(2), "aspect_ratio": zeros(1)},
     }  # fmt: skip
     wanted = {
         "guidance": config.get("guidance_embeds"),
@@ -160,7 +161,7 @@ def _fitting(kind: type, make: Callable[[], Any], sizes: _Sizes) -> Shape:
     from .values import Known
 
     layouts, why = list(sizes.layouts), None
-    with FakeTensorMode(allow_non_fake_inputs=True), cuda_rules.as_on_cuda():
+    with quiet_tries(), FakeTensorMode(allow_non_fake_inputs=True), cuda_rules.as_on_cuda():
         with cuda_rules.building():
             module = make()
         for latents in layouts:

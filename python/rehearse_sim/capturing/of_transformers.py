@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from .plans import Plan, UnknownNetwork, mean
+from .plans import Plan, UnknownNetwork, mean, quiet_tries
 
 #: Of a sample where nobody says another: what the network takes, and no more than this.
 MOST_TOKENS = 4096
@@ -204,7 +204,7 @@ def _fitting(make: Any, ways: list[Shapes], given: Any) -> tuple[Shapes, int]:
     if len(ways) == 1:
         return ways[0], 0
     first: Exception | None = None
-    with FakeTensorMode(allow_non_fake_inputs=True), cuda_rules.as_on_cuda():
+    with quiet_tries(), FakeTensorMode(allow_non_fake_inputs=True), cuda_rules.as_on_cuda():
         with cuda_rules.building():
             module = make().train()
         for shapes in ways:

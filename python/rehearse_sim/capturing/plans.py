@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import logging
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +24,18 @@ class Plan:
     note: str  #: whose class it is, and what it is run with
     precision: str = "bf16"  #: that it usually trains in
     batches: tuple[int, ...] = (2, 4, 7)  #: two to fit and one to check, or the only one
+
+
+@contextlib.contextmanager
+def quiet_tries() -> Iterator[None]:
+    """Ways that do not fit are no errors of the user's: PyTorch does not log them."""
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    before = log.disabled
+    log.disabled = True
+    try:
+        yield
+    finally:
+        log.disabled = before
 
 
 def floats(output: Any) -> list[Any]:
