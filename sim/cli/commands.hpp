@@ -22,6 +22,7 @@ void add_sweep(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_collect(CLI::App& app);
 void add_compare(CLI::App& app);
+void add_measured(CLI::App& app);
 void add_serve(CLI::App& app);
 /// These tell of all commands that `app` has when they run.
 void add_help_topic(CLI::App& app);

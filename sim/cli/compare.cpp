@@ -16,6 +16,7 @@
 #include "predict/measured_job.hpp"
 #include "predict/predict.hpp"
 #include "report/comparison.hpp"
+#include "report/measured.hpp"
 #include "report/views.hpp"
 #include "study/axes.hpp"
 #include "study/collect.hpp"
@@ -99,10 +100,8 @@ Compared reported(const std::filesystem::path& file) {
 
 void refuse_overrides(const std::string& word, const std::vector<std::string>& overrides) {
   if (overrides.empty()) return;
-  throw InputError(
-      fmt::format("{}: error: --set changes scenarios, and this is a finished report\nremedy: give "
-                  "its scenario",
-                  word));
+  throw InputError(fmt::format(
+      "{}: error: --set changes scenarios, and this is none\nremedy: give its scenario", word));
 }
 
 /// By its name: a report ends in .json, a stored point has a `#`, all else is a scenario.
@@ -129,7 +128,25 @@ Comparison compared(const CompareCommand& command) {
   return compare(std::move(first), side_of(other, changes));
 }
 
+/// Two folders of `record` or `calibrate`: what was measured, side by side.
+bool are_measured(const CompareCommand& command) {
+  return is_measured_folder(command.first) && is_measured_folder(command.second);
+}
+
+void compare_folders(const CompareCommand& command) {
+  refuse_overrides(command.second, command.overrides);
+  check_outputs({{"--output", command.answer.output}, {"--html", command.answer.html}});
+  const MeasuredComparison both =
+      compare_measured(read_measured(command.first), read_measured(command.second));
+  write_answer({.table = [&](int width, bool color) { return to_terminal(both, width, color); },
+                .json = [&] { return to_json(both); },
+                .csv = [&] { return to_csv(both); },
+                .page = [&] { return to_html(to_json(both)); }},
+               command.answer);
+}
+
 void compare_sides(const CompareCommand& command) {
+  if (are_measured(command)) return compare_folders(command);
   if (command.second.empty() && command.overrides.empty())
     throw InputError(
         "rehearse: error: one side alone is compared with nothing\n"
@@ -148,7 +165,10 @@ void compare_sides(const CompareCommand& command) {
 void add_compare(CLI::App& app) {
   const auto command = std::make_shared<CompareCommand>();
   CLI::App& compare_app = *app.add_subcommand("compare", "Say what differs between two, and why");
-  compare_app.add_option("A", command->first, "A scenario, a report (JSON), or RESULTS#POINT")
+  compare_app
+      .add_option(
+          "A", command->first,
+          "A scenario, a report (JSON), RESULTS#POINT, or a\nfolder of `record` or `calibrate`")
       ->required();
   compare_app.add_option("B", command->second, "Another; else A with what --set changes");
   add_overrides(compare_app, command->overrides, "Replace a value of B's scenario (repeatable)");
@@ -160,7 +180,8 @@ void add_compare(CLI::App& app) {
       "Examples:\n"
       "  rehearse compare toy_ddp --set cluster.nodes=8\n"
       "  rehearse compare before.json after.json --html difference.html\n"
-      "  rehearse compare ddp_or_fsdp.results#1 ddp_or_fsdp.results#5");
+      "  rehearse compare ddp_or_fsdp.results#1 ddp_or_fsdp.results#5\n"
+      "  rehearse compare monday tuesday       two records: why is one slower?");
   compare_app.callback([command] { compare_sides(*command); });
 }
 

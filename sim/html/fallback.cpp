@@ -103,6 +103,9 @@ std::string title_of(const Json& document) {
   }
   if (schema == "rehearse.compare/1" && document.contains("first"))
     return "A comparison: " + string_or(document, "description", "two predictions");
+  if (schema == "rehearse.measured/1")
+    return "Measured: " + string_or(document, "name", "a machine");
+  if (schema == "rehearse.measured_comparison/1") return "Two measurements";
   if (schema == "rehearse.validation/2") return "Predictions beside measurements";
   for (const char* key : {"description", "study", "plan", "scenario"}) {
     if (const std::string title = string_or(document, key, ""); !title.empty()) return title;

@@ -9,7 +9,8 @@ namespace rehearse::inline html {
 /// A page that shows a document of ours and opens without a network: of a run
 /// (`rehearse.report/1`), a sweep (`rehearse.study/1`), a plan (`rehearse.plan/1`), an explanation
 /// (`rehearse.explain/1`), two predictions (`rehearse.compare/1`), a forecast
-/// (`rehearse.forecast/1`), several runs' ends
+/// (`rehearse.forecast/1`), measurements (`rehearse.measured/1`,
+/// `rehearse.measured_comparison/1`), several runs' ends
 /// (`rehearse.curves/1`) or a comparison
 /// (`rehearse.validation/2`). The page holds the document, and draws itself from it in the
 /// browser (what a sweep's points say alike stands in `extras.shared`); `extras` is what its charts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,8 +17,10 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import rehearse_sim
 from rehearse_sim.capturing import cuda_rules
+from rehearse_sim.capturing.running import call
+from rehearse_sim.capturing.values import Known
 
-CUBLAS = 32 << 20  # its workspace on Hopper, which no tensor is
+CUBLAS = 64 << 20  # its workspaces on Hopper, forward's and autograd's thread's, which no tensor is
 
 
 class Live(TorchDispatchMode):
@@ -66,10 +69,9 @@ class Case:
     uncounted: float = 0  #: FLOPs of a sample's forward that FlopCounterMode does not know
 
     def run(self, module: Any, batch: int) -> Any:
-        given = self.inputs(batch)
-        out = module(*given) if isinstance(given, tuple) else module(given)
+        out = call(module, self.inputs(batch))
         if self.targets is None:
-            return out
+            return self.loss(out) if self.loss else getattr(out, "loss", out)
         loss = self.loss or torch.nn.functional.cross_entropy
         return loss(out, self.targets(batch))
 
@@ -92,9 +94,10 @@ class Found:
 
 
 def _counted(case: Case) -> tuple[int, float, int]:
-    with FakeTensorMode(allow_non_fake_inputs=True), cuda_rules.as_on_cuda():
+    with FakeTensorMode(allow_non_fake_inputs=True), cuda_rules.as_on_cuda(), contextlib.ExitStack() as stack:
         with cuda_rules.building():
             module = case.make().train()
+        stack.enter_context(Known())
         live = Live()
         given = case.inputs(case.batch), case.targets(case.batch) if case.targets else None
         for each in (*module.parameters(), *module.buffers(), *tree_leaves(given)):
@@ -102,12 +105,12 @@ def _counted(case: Case) -> tuple[int, float, int]:
                 live.own(each)
         again = Case(case.make, lambda _: given[0], (lambda _: given[1]) if case.targets else None,
                      case.loss)  # fmt: skip
-        with torch.autograd.set_multithreading_enabled(False), live:
-            again.run(module, case.batch).backward()
-        with FlopCounterMode(display=False) as counter:
-            case.run(module, 2)
+        with torch.autograd.set_multithreading_enabled(False), live, cuda_rules.transformers_masks():
+            with FlopCounterMode(display=False) as counter:
+                loss = again.run(module, case.batch)
+            loss.backward()
         parameters = sum(each.numel() for each in module.parameters())
-    return parameters, counter.get_total_flops() / 2 + case.uncounted, live.most
+    return parameters, counter.get_total_flops() / case.batch + case.uncounted, live.most
 
 
 def compare(case: Case, path: Path) -> Found:

@@ -133,10 +133,36 @@ class Capture(unittest.TestCase):
     def test_a_module_that_asks_for_values_is_told_so(self) -> None:
         class Asks(nn.Linear):
             def forward(self, x: Any) -> Any:
-                return super().forward(x) if x.sum() > 0 else x
+                made = super().forward(x)
+                return made if made.sum() > 0 else x
 
-        with self.assertRaisesRegex(Exception, "asks for a tensor's value"):
+        with self.assertRaisesRegex(Exception, "asks for a tensor's value.*test_capture.py:"):
             self.capture(lambda: Asks(4, 4), torch.zeros(2, 4))
+
+    def test_values_that_follow_from_the_batch_are_known(self) -> None:
+        class Masked(nn.Module):
+            """Half of its tokens are 1: those alone go through the layer, if all is finite."""
+
+            def __init__(self) -> None:
+                super().__init__()
+                self.embed, self.inner = nn.Embedding(4, 8), nn.Linear(8, 8)
+
+            def forward(self, tokens: Any) -> Any:
+                x, mask = self.embed(tokens), tokens == 1
+                if not mask.any() or int(tokens.max()) != 1 or not torch.isfinite(x).all():
+                    raise AssertionError("these are not its tokens")
+                mask[:, 0] = False
+                return self.inner(x[mask]).mean() + x.mean()
+
+        def inputs(batch: int) -> Any:
+            tokens = torch.zeros(batch, 6, dtype=torch.long)
+            tokens[:, :3] = 1
+            return tokens
+
+        captured = self.capture(Masked, inputs)
+        kernels = json.loads(captured.path.read_text())["kernels"]
+        product = next(each for each in kernels if each["op"] == "addmm")
+        self.assertEqual(product["writes"], [["fp32", [[0, 2], 8]]])  # two of each sample's tokens
 
     def test_another_precision_or_batch_than_captured_is_refused(self) -> None:
         captured = self.capture(lambda: nn.Linear(4, 4), torch.zeros(2, 4), batches=(2,),

@@ -18,6 +18,7 @@ from typing import Any
 
 import support
 
+from rehearse_sim import program
 from rehearse_sim.program import assignments
 from rehearse_sim.recording import collectives, command, measure, statistic, strip, trace
 
@@ -106,6 +107,29 @@ class Recorded(Scratch):
         self.assertEqual([unit.name for unit in found.units][1:3], ["layers.0", "layers.1"])
         self.assertEqual((found.batch, found.sequence, found.nodes, found.world), (16, 64, 2, 2))
         self.assertEqual(found.optimizer_kind, "adamw")
+
+    def test_what_was_measured_is_one_document_and_a_slower_part_of_another_is_named(self) -> None:
+        told = json.loads(program.run(["measured", str(self.out), "--format", "json"]))
+        own = {(each["kind"], each["name"]): each for each in told["parts"]}
+        found, _ = command.measured(self.out)
+        self.assertAlmostEqual(own["step", "the whole step"]["time_s"], found.step, delta=1e-5 * found.step)
+        for unit in found.units:
+            for way in ("forward", "backward"):
+                part = own[f"unit {way}", unit.name]
+                self.assertAlmostEqual(part["time_s"], getattr(unit, way), delta=1e-5)
+                self.assertAlmostEqual(part["spread"], getattr(unit, f"{way}_spread"), delta=1e-4)
+        slower = self.folder / "slower"
+        shutil.copytree(self.out, slower)
+        text = (slower / "record.yaml").read_text()
+        first = re.search(r"what: all_reduce, size: (\d+)B, ranks: 2, time: ([\d.]+)us", text)
+        assert first
+        taken = float(first[2])
+        late = first[0].replace(f"time: {first[2]}us", f"time: {9 * taken}us")
+        (slower / "record.yaml").write_text(text.replace(first[0], late))
+        both = json.loads(program.run(["compare", str(self.out), str(slower), "--format", "json"]))
+        moved = [each for each in both["changes"] if each["beyond_spread"]]
+        self.assertEqual([each["kind"] for each in moved], ["collective"])
+        self.assertAlmostEqual(moved[0]["change_s"], 8e-6 * taken, delta=1e-8)
 
     def test_the_folder_names_no_path_and_no_host(self) -> None:
         for file in self.out.iterdir():

@@ -22,6 +22,7 @@ from .fitting import Point
 from .recorder import Recorder
 from .running import Captured, CaptureError, Run, Sizes, call, made, recording, tensors, write
 from .units import find_blocks
+from .values import Known
 
 AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 PURE = {"bf16_pure": torch.bfloat16, "bf16_master": torch.bfloat16}
@@ -91,29 +92,34 @@ def _loss_of(output: Any, targets: Any, loss: Callable[..., Any] | None) -> torc
 
 def _record(question: _Question, point: Point) -> Run:
     """One step at one size, on tensors without numbers."""
-    precision = question.precision
     with FakeTensorMode(allow_non_fake_inputs=True), cuda_rules.as_on_cuda():
         with cuda_rules.building():
             module = _fake(question.module).train()
-        inputs = made(question.inputs, question.base, point)
-        targets = made(question.targets, question.base, point)
-        if precision in PURE:
-            _convert(module, PURE[precision])
-            inputs = _narrow(inputs, PURE[precision])
-        recorder = Recorder(module, find_blocks(module, question.units))
-        recorder.watch_resident([*module.buffers(), *tensors(inputs), *tensors(targets)])
-        with recording(recorder):
-            with torch.autocast("cpu", AUTOCAST.get(precision), enabled=precision in AUTOCAST):
-                output = call(module, inputs)
-                loss = _loss_of(output, targets, question.loss)
-                if not question.hold_output:
-                    output = None
-            recorder.start_backward()
-            loss.backward()  # type: ignore[no-untyped-call]
-            output = None
-            del loss
-            gc.collect()
-            recorder.finish()
+        with Known():
+            return _run(question, point, module)
+
+
+def _run(question: _Question, point: Point, module: torch.nn.Module) -> Run:
+    precision = question.precision
+    inputs = made(question.inputs, question.base, point)
+    targets = made(question.targets, question.base, point)
+    if precision in PURE:
+        _convert(module, PURE[precision])
+        inputs = _narrow(inputs, PURE[precision])
+    recorder = Recorder(module, find_blocks(module, question.units))
+    recorder.watch_resident([*module.buffers(), *tensors(inputs), *tensors(targets)])
+    with recording(recorder):
+        with torch.autocast("cpu", AUTOCAST.get(precision), enabled=precision in AUTOCAST):
+            output = call(module, inputs)
+            loss = _loss_of(output, targets, question.loss)
+            if not question.hold_output:
+                output = None
+        recorder.start_backward()
+        loss.backward()  # type: ignore[no-untyped-call]
+        output = None
+        del loss
+        gc.collect()
+        recorder.finish()
     return Run(recorder, module, [*tensors(inputs), *tensors(targets)])
 
 

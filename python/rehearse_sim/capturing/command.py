@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import traceback
 
 from .named import UnknownNetwork, capture_named
 
@@ -13,12 +12,18 @@ def first_line(why: BaseException) -> str:
     return (str(why).splitlines() or [""])[0]
 
 
-def place_of(why: BaseException) -> str:
-    """The last line of the network's own code, not PyTorch's."""
-    frames = traceback.extract_tb(why.__traceback__)
-    own = [each for each in frames if "/torch/" not in each.filename and "rehearse_sim" not in each.filename]
-    last = (own or frames)[-1]
-    return f"{last.filename}:{last.lineno}: {last.line}"
+def told_of(name: str, why: BaseException) -> str:
+    """What is wrong, where in the network's own code, and a remedy."""
+    from .running import CaptureError, place_of
+
+    if isinstance(why, UnknownNetwork):
+        return f"rehearse: error: {why}"
+    if isinstance(why, CaptureError):
+        return (f"rehearse: error: {name} cannot be captured: {why}\n"
+                "remedy: rehearse_sim.capture takes the module with inputs of your own")  # fmt: skip
+    return (f"rehearse: error: {name} does not run here: {type(why).__name__}: {first_line(why)}\n"
+            f"  at {place_of(why)}\n"
+            "remedy: another --precision; or rehearse_sim.capture takes the module as you change it")  # fmt: skip
 
 
 def main(words: list[str]) -> int:
@@ -26,7 +31,8 @@ def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="rehearse capture",
         description="A network by its name, from the library that has it, as a file for --model.",
-        epilog="NAME: hf:ORG/NAME, a folder with config.json, torchvision:swin_t, timm:convnext_large. "
+        epilog="NAME: hf:ORG/NAME, a folder with config.json, transformers:swin, "
+        "diffusers:UNet2DConditionModel, torchvision:swin_t, timm:convnext_large. "
         "Any other module: rehearse_sim.capture in Python.",
     )
     parser.add_argument("name", metavar="NAME")
@@ -42,24 +48,12 @@ def main(words: list[str]) -> int:
               "`rehearse help model.transformer`", file=sys.stderr)  # fmt: skip
         return 4
     del torch
-    from .running import CaptureError
-
     try:
         found = capture_named(
             asked.name, precision=asked.precision, sequence=asked.sequence, path=asked.out
         )
-    except UnknownNetwork as why:
-        print(f"rehearse: error: {why}", file=sys.stderr)
-        return 2
-    except CaptureError as why:
-        print(f"rehearse: error: {asked.name} cannot be captured: {why}\n"
-              "remedy: rehearse_sim.capture takes the module with inputs of your own", file=sys.stderr)  # fmt: skip
-        return 2
-    except Exception as why:  # of the network itself, or of what PyTorch's CPU lacks
-        print(f"rehearse: error: {asked.name} does not run here: {type(why).__name__}: {first_line(why)}\n"
-              f"  at {place_of(why)}\n"
-              "remedy: another --precision; or rehearse_sim.capture takes the module as you change it",
-              file=sys.stderr)  # fmt: skip
+    except Exception as why:  # of a name, of the network itself, or of what PyTorch's CPU lacks
+        print(told_of(asked.name, why), file=sys.stderr)
         return 2
     print(found.note, file=sys.stderr)
     print(found.path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import json
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -76,10 +77,18 @@ def call(module: torch.nn.Module, inputs: Any) -> Any:
 def _explained(error: Exception) -> Exception:
     if type(error).__name__ in ("DataDependentOutputException", "DynamicOutputShapeException"):
         return CaptureError(
-            f"the module asks for a tensor's value, which nothing has here ({error}); take the "
-            "branch by a flag, or an implementation of fixed shapes"
+            f"the module asks for a tensor's value, which nothing has here ({error}), at "
+            f"{place_of(error)}; take the branch by a flag, or an implementation of fixed shapes"
         )
     return error
+
+
+def place_of(why: BaseException) -> str:
+    """The last line of the network's own code, not PyTorch's."""
+    frames = traceback.extract_tb(why.__traceback__)
+    own = [each for each in frames if "/torch/" not in each.filename and "rehearse_sim" not in each.filename]
+    last = (own or frames)[-1]
+    return f"{last.filename}:{last.lineno}: {last.line}"
 
 
 @contextlib.contextmanager
@@ -116,6 +125,14 @@ class Runs:
     checked: Point | None
 
 
+def depends_on_size(unlike: Unlike, batch: list[torch.Tensor]) -> CaptureError:
+    one = batch[0].shape[0] if batch else 1
+    return CaptureError(
+        f"what it runs depends on the size in no simple way ({unlike}); capture it at one "
+        f"size: batches=({one},)"
+    )
+
+
 @dataclass
 class Sizes:
     """At which batches and lengths a step runs: one, or two to fit and one to check."""
@@ -140,10 +157,7 @@ class Sizes:
                 runs.checked = (self.batches[2], length)
                 check_at(runs.fit, recorders, record(runs.checked).recorder, runs.checked)
         except Unlike as unlike:
-            raise CaptureError(
-                f"what it runs depends on the size in no simple way ({unlike}); capture it at one "
-                f"size: batches=({self.batches[0]},)"
-            ) from None
+            raise depends_on_size(unlike, runs.of[0].batch) from None
         return runs
 
 
@@ -151,10 +165,13 @@ def write(runs: Runs, name: str, precision: str, path: str | Path | None) -> Cap
     """Into `path`, else NAME.model.json."""
     name = name.strip("<>")
     place = Path(path) if path else Path(f"{name}.model.json")
-    content = document(
-        name, precision, runs.fit, [run.recorder for run in runs.of],
-        [run.module for run in runs.of], [run.batch for run in runs.of], runs.checked,
-    )  # fmt: skip
+    try:
+        content = document(
+            name, precision, runs.fit, [run.recorder for run in runs.of],
+            [run.module for run in runs.of], [run.batch for run in runs.of], runs.checked,
+        )  # fmt: skip
+    except Unlike as unlike:
+        raise depends_on_size(unlike, runs.of[0].batch) from None
     place.write_text(json.dumps(content, separators=(",", ":")) + "\n")
     first = runs.of[0]
     return Captured(

@@ -33,6 +33,7 @@ from .fitting import Point
 from .recorder import Recorder
 from .running import Captured, CaptureError, Run, Sizes, made, recording, tensors, write
 from .units import find_blocks
+from .values import Known
 
 # Classes of optimizers, by the names that scenarios have for them.
 OPTIMIZERS = {
@@ -142,10 +143,11 @@ def _watched(recorder: Recorder, seen: _Seen) -> Iterator[None]:
 
 def _record(make: Callable[[], Any], inputs: Any, base: Point, units: Sequence[str | type],
             point: Point, seen: _Seen) -> Run:  # fmt: skip
-    with FakeTensorMode(allow_non_fake_inputs=True), cuda_rules.as_on_cuda():
+    with FakeTensorMode(allow_non_fake_inputs=True), cuda_rules.as_on_cuda(), contextlib.ExitStack() as stack:
         with cuda_rules.building():
             module, step = make()
         module.train()
+        stack.enter_context(Known())
         given = made(inputs, base, point)
         recorder = Recorder(module, find_blocks(module, units))
         recorder.watch_resident([*module.buffers(), *tensors(given)])

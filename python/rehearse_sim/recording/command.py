@@ -297,6 +297,7 @@ def tell_answer(out: Path, found: Measured, predicted: float, trouble: str, quie
         tell(f"unknown: {line}", quiet)
     for line in found.notes:
         tell(f"note: {line}", quiet)
+    tell(f"all that was measured: rehearse measured {out}", quiet)
     if not trouble:
         tell(f"next: rehearse run {out}/scenario.yaml --set cluster.nodes={2 * found.nodes}", quiet)
 

@@ -1,0 +1,140 @@
+"""Values of tensors that have none: those that follow from numbers which are known.
+
+A network asks for values where its masks, positions or image tokens decide what runs. Those come
+from the batch's whole numbers and from constants, and never from weights. So what is made of known
+tensors alone is worked out beside the tensor without numbers, and answers when it is asked for. Of
+numbers that nobody knows one thing is stated: they are finite.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+aten = torch.ops.aten
+
+#: Elements of what is worked out: a mask of 2,048 tokens by as many, and no activations.
+MOST = 1 << 22
+CHANCE = ("rand", "bernoulli", "multinomial", "normal", "uniform", "dropout", "exponential")
+#: Comparisons that ask whether numbers are finite, or whether they are none (isfinite, isnan, isinf).
+ALIKE = {aten.eq.Tensor: True, aten.ne.Tensor: False}
+BESIDE = {aten.ne.Scalar: True, aten.eq.Scalar: False}
+ASKED = (aten._local_scalar_dense.default, aten.is_nonzero.default)
+BY_MASK = (aten.index.Tensor, aten.index_put.default, aten.index_put_.default,
+           aten._index_put_impl_.default)  # fmt: skip
+
+
+class Known(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Pushed inside FakeTensorMode, below the recorder."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.stale: set[int] = set()  # storages that something unknown was written to
+        self.kept: list[Any] = []  # or another storage would get a stale one's number
+
+    def value(self, tensor: torch.Tensor) -> torch.Tensor | None:
+        found = getattr(tensor, "_known", None) if isinstance(tensor, FakeTensor) else tensor
+        if found is None or found.numel() > MOST or found.device.type != "cpu":
+            return None
+        return None if found.untyped_storage()._cdata in self.stale else found
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        real = self.worked_out(func, args, kwargs)
+        if func in ASKED and real is not None:
+            return real
+        if func in BY_MASK:
+            args = self.without_masks(args)
+        elif func is aten.masked_select.default and (mask := self.value(args[1])) is not None:
+            return aten.index.Tensor(args[0], self.places(mask.expand(args[0].shape)))
+        try:
+            out = func(*args, **kwargs)
+        except Exception as error:
+            if real is None or "Dynamic" not in type(error).__name__:
+                raise
+            out = tree_map(lambda each: torch.empty_like(each) if isinstance(each, torch.Tensor)
+                           else each, real)  # fmt: skip
+        if real is not None:
+            self.attach(out, real)
+        return out
+
+    def worked_out(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """What `func` gives of known values; None where one is not known, or chance decides."""
+        name = func._schema.name.removeprefix("aten::")
+        tensors = [each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+        if any(self.value(each) is None for each in tensors):
+            self.forget(func, args)
+            return self.finite(func, args)
+        if name.startswith(CHANCE) or "device" in kwargs and str(kwargs["device"]).startswith("meta"):
+            return None
+        if not tensors and math.prod(self.asked_shape(args)) > MOST:
+            return None
+        own = tree_map(lambda each: self.value(each) if isinstance(each, torch.Tensor) else each, (args, kwargs))
+        try:
+            with unset_fake_temporarily(), torch.no_grad():
+                made = func(*own[0], **own[1])
+                if name.startswith(("empty", "new_empty")):
+                    made.zero_()
+        except Exception:
+            return None
+        large = any(each.numel() > MOST for each in tree_leaves(made) if isinstance(each, torch.Tensor))
+        return None if large else made
+
+    @staticmethod
+    def asked_shape(args: Any) -> list[int]:
+        first = args[0] if args else []
+        return [int(each) for each in first] if isinstance(first, (list, tuple)) else []
+
+    def forget(self, func: Any, args: Any) -> None:
+        if not func._schema.is_mutable:
+            return
+        for argument, given in zip(func._schema.arguments, args):
+            if argument.alias_info is not None and argument.alias_info.is_write:
+                for each in tree_leaves(given):
+                    value = self.value(each) if isinstance(each, torch.Tensor) else None
+                    if value is not None:
+                        self.stale.add(value.untyped_storage()._cdata)
+                        self.kept.append(value)
+
+    def finite(self, func: Any, args: Any) -> torch.Tensor | None:
+        """Numbers that are not known are finite: none is unlike itself, or infinite."""
+        answer = None
+        if func in ALIKE and args[0] is args[1]:
+            answer = ALIKE[func]
+        elif func in BESIDE and isinstance(args[1], float) and math.isinf(args[1]):
+            answer = BESIDE[func]
+        elif func is aten.isnan.default or func is aten.isinf.default:
+            answer = False
+        if answer is None or args[0].numel() > MOST:
+            return None
+        with unset_fake_temporarily():
+            return torch.full(args[0].shape, answer)
+
+    def without_masks(self, args: Any) -> Any:
+        """Known masks among indices as the places that they pick, whose number is known then."""
+        indices: list[Any] = []
+        for each in args[1]:
+            is_mask = isinstance(each, torch.Tensor) and each.dtype in (torch.bool, torch.uint8)
+            mask = self.value(each) if is_mask else None
+            indices += self.places(mask) if mask is not None else [each]
+        return (args[0], indices, *args[2:])
+
+    def places(self, mask: torch.Tensor) -> list[torch.Tensor]:
+        with unset_fake_temporarily():
+            found = list(mask.bool().nonzero(as_tuple=True))
+        made = [torch.empty(each.shape, dtype=torch.long) for each in found]
+        self.attach(made, found)
+        return made
+
+    @staticmethod
+    def attach(out: Any, real: Any) -> None:
+        for fake, value in zip(tree_leaves(out), tree_leaves(real)):
+            if isinstance(fake, FakeTensor) and isinstance(value, torch.Tensor) and fake.shape == value.shape:
+                fake._known = value  # type: ignore[attr-defined]

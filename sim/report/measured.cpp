@@ -1,0 +1,243 @@
+// What `calibrate` and `record` measured, read from their files, and two of them side by side.
+#include "report/measured.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <sstream>
+
+#include "base/error.hpp"
+#include "base/number.hpp"
+#include "config/document.hpp"
+#include "config/whole_file.hpp"
+#include "profile/comm_profile.hpp"
+#include "profile/compute_profile.hpp"
+
+namespace rehearse::inline report {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array kKinds = {"step",          "forward",    "backward",
+                               "optimizer",     "waiting",    "unit forward",
+                               "unit backward", "collective", "kernel"};
+
+std::size_t order_of(const std::string& kind) {
+  return static_cast<std::size_t>(std::ranges::find(kKinds, kind) - kKinds.begin());
+}
+
+/// The largest batch of a compute profile: what a run trains with, or the last that was measured.
+void add_compute(const fs::path& file, MeasuredFolder& found) {
+  const ComputeProfile profile = read_compute_profile(Document::load(file)->root());
+  found.command = profile.origin.command;
+  found.device = profile.origin.device;
+  found.library = profile.origin.libtorch;
+  const bool several = !found.model.empty();
+  const std::string before = several ? profile.model + ": " : "";
+  if (!several) {
+    found.model = profile.model;
+    found.precision = to_string(profile.precision);
+  }
+  for (const OptimizerTime& one : profile.optimizers)
+    found.parts.push_back({"optimizer", before + one.kind, one.time, one.spread});
+  if (profile.points.empty()) return;
+  const BatchPoint& point = profile.points.back();
+  if (!several) found.batch = point.batch;
+  found.parts.push_back({"forward", before + "all units", point.whole.forward});
+  found.parts.push_back({"backward", before + "all units", point.whole.backward});
+  for (const UnitTimes& unit : point.units) {
+    found.parts.push_back({"unit forward", before + unit.name, unit.forward, unit.forward_spread});
+    found.parts.push_back(
+        {"unit backward", before + unit.name, unit.backward, unit.backward_spread});
+  }
+}
+
+std::string collective_name(const std::string& what, Bytes size, std::int64_t ranks) {
+  return fmt::format("{} of {} over {} ranks", what, format(size), ranks);
+}
+
+/// Of curves: at the smallest and the largest size that each was fitted on.
+void add_curves(const fs::path& file, MeasuredFolder& found) {
+  const CommProfile profile = read_comm_profile(Document::load(file)->root());
+  if (found.device.empty()) found.device = profile.hardware;
+  if (found.command.empty()) found.command = profile.source;
+  for (const CommCurve& curve : profile.curves) {
+    std::vector<Bytes> sizes = {curve.smallest};
+    if (curve.largest > curve.smallest) sizes.push_back(curve.largest);
+    for (const Bytes size : sizes)
+      found.parts.push_back(
+          {"collective", collective_name(to_string(curve.kind), size, curve.ranks),
+           curve.cost(size).total(),
+           size >= kLargeMessage ? curve.error_p90_large : curve.error_p90_small});
+  }
+}
+
+/// The step and its collectives, which only a real run has.
+void add_record(const fs::path& file, MeasuredFolder& found) {
+  Map map = Document::load(file)->root().as_map();
+  const auto own = map.optional("step");
+  if (!own)
+    throw InputError(fmt::format("{}: error: nothing was recorded: {}", file.string(),
+                                 map.string_or("why", "the run took no step")));
+  Map step = own->as_map();
+  found.parts.push_back({"step", "the whole step", step.seconds_or("time", Seconds(0)),
+                         step.number_or("quartiles_apart", 0)});
+  for (const auto& [key, name] : {std::pair{"exposed", "for collectives"}, {"loader", "for data"}})
+    found.parts.push_back({"waiting", name, step.seconds_or(key, Seconds(0))});
+  const auto seen = map.optional("collectives");
+  if (!seen || seen->as_list().empty()) return;
+  std::erase_if(found.parts, [](const MeasuredPart& one) { return one.kind == "collective"; });
+  for (const Value& one : seen->as_list()) {
+    Map line = one.as_map();
+    found.parts.push_back(
+        {"collective",
+         collective_name(line.string_or("what", ""), line.bytes_or("size", Bytes(0)),
+                         line.integer_or("ranks", 1, 1, 1 << 30)),
+         line.seconds_or("time", Seconds(0)), line.number_or("spread", 0),
+         line.number_or("in_a_step", 1)});
+  }
+}
+
+/// Cells of a line of CSV, whose quotes are doubled within quotes.
+std::vector<std::string> cells_of(const std::string& line) {
+  std::vector<std::string> cells(1);
+  bool quoted = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '"' && quoted && i + 1 < line.size() && line[i + 1] == '"') {
+      cells.back() += line[++i];
+    } else if (line[i] == '"') {
+      quoted = !quoted;
+    } else if (line[i] == ',' && !quoted) {
+      cells.emplace_back();
+    } else if (line[i] != '\r') {
+      cells.back() += line[i];
+    }
+  }
+  return cells;
+}
+
+/// A record's table: phase, kernel, operator, shapes, types, in_a_step, time_us_in_a_step, share,
+/// spread.
+void add_kernels(const fs::path& file, MeasuredFolder& found) {
+  constexpr std::size_t kColumns = 9;
+  std::istringstream lines(read_whole_file(file));
+  std::string line;
+  std::getline(lines, line);
+  for (int number = 2; std::getline(lines, line); ++number) {
+    const std::vector<std::string> cells = cells_of(line);
+    const auto value = [&](std::size_t place) {
+      return place < cells.size() ? decimal_number(cells[place]) : std::nullopt;
+    };
+    const auto often = value(5), time = value(6), spread = value(8);
+    if (cells.size() != kColumns || !often || !time || !spread)
+      throw InputError(
+          fmt::format("{}:{}: error: expected nine columns of a record's kernels\n"
+                      "remedy: record the run again",
+                      file.string(), number));
+    std::string name = cells[0];
+    for (const std::size_t place : {1, 3})
+      if (!cells[place].empty()) name += " " + cells[place];
+    found.parts.push_back({"kernel", name, Seconds(*time * 1e-6), *spread, *often});
+  }
+}
+
+std::vector<fs::path> profiles_in(const fs::path& folder) {
+  std::vector<fs::path> files;
+  if (fs::exists(folder / "profile.yaml")) files.push_back(folder / "profile.yaml");
+  if (fs::is_directory(folder / "compute"))
+    for (const fs::directory_entry& one : fs::directory_iterator(folder / "compute"))
+      if (one.path().extension() == ".yaml") files.push_back(one.path());
+  std::ranges::sort(files);
+  return files;
+}
+
+void read_folder(const fs::path& folder, MeasuredFolder& found) {
+  for (const fs::path& file : profiles_in(folder)) add_compute(file, found);
+  if (fs::exists(folder / "comm.yaml")) add_curves(folder / "comm.yaml", found);
+  if (fs::exists(folder / "record.yaml")) add_record(folder / "record.yaml", found);
+  if (fs::exists(folder / "kernels.csv")) add_kernels(folder / "kernels.csv", found);
+}
+
+void read_file(const fs::path& file, MeasuredFolder& found) {
+  const bool has_curves = Document::load(file)->root().as_map().has("curves");
+  if (has_curves) {
+    add_curves(file, found);
+  } else {
+    add_compute(file, found);
+  }
+}
+
+/// One for each part of `of`, by kind and name.
+std::map<std::pair<std::string, std::string>, MeasuredPart> by_name(const MeasuredFolder& of) {
+  std::map<std::pair<std::string, std::string>, MeasuredPart> found;
+  for (const MeasuredPart& part : of.parts) found.emplace(std::pair{part.kind, part.name}, part);
+  return found;
+}
+
+}  // namespace
+
+bool is_measured_folder(const fs::path& place) {
+  return fs::is_directory(place) &&
+         (fs::exists(place / "record.yaml") || fs::exists(place / "comm.yaml") ||
+          !profiles_in(place).empty());
+}
+
+MeasuredFolder read_measured(const fs::path& place) {
+  MeasuredFolder found{.name = place.string()};
+  if (!fs::exists(place))
+    throw MissingError(
+        fmt::format("{}: error: cannot read it: No such file or directory\n"
+                    "remedy: a folder of `rehearse record` or `calibrate`",
+                    place.string()));
+  if (fs::is_directory(place)) {
+    read_folder(place, found);
+  } else {
+    read_file(place, found);
+  }
+  if (found.parts.empty())
+    throw InputError(fmt::format(
+        "{}: error: it holds no measurements\nremedy: name a folder that `rehearse record -- "
+        "COMMAND` or `rehearse calibrate` wrote",
+        place.string()));
+  std::ranges::stable_sort(found.parts, {},
+                           [](const MeasuredPart& one) { return order_of(one.kind); });
+  return found;
+}
+
+bool MeasuredChange::is_beyond_spread() const {
+  const Seconds half = 0.5 * (first.spread * first.time + second.spread * second.time);
+  return !both || std::abs(change().value()) > half.value();
+}
+
+MeasuredComparison compare_measured(MeasuredFolder first, MeasuredFolder second) {
+  const auto left = by_name(first), right = by_name(second);
+  MeasuredComparison made;
+  bool common = false;
+  for (const auto& [key, part] : left) {
+    const auto other = right.find(key);
+    common = common || other != right.end();
+    MeasuredChange change{part, {part.kind, part.name, Seconds(0)}, other != right.end()};
+    if (change.both) change.second = other->second;
+    made.changes.push_back(change);
+  }
+  for (const auto& [key, part] : right)
+    if (!left.contains(key))
+      made.changes.push_back({{part.kind, part.name, Seconds(0)}, part, false});
+  if (!common)
+    throw InputError(
+        fmt::format("{} and {}: error: they have no measured part in common\nremedy: "
+                    "compare records of one script, or profiles of one model",
+                    first.name, second.name));
+  std::ranges::stable_sort(made.changes, [](const MeasuredChange& a, const MeasuredChange& b) {
+    const auto x = order_of(a.first.kind), y = order_of(b.first.kind);
+    return x != y ? x < y : std::abs(a.change().value()) > std::abs(b.change().value());
+  });
+  made.first = std::move(first);
+  made.second = std::move(second);
+  return made;
+}
+
+}  // namespace rehearse::inline report

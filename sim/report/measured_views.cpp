@@ -1,0 +1,224 @@
+// Measurements and two of them side by side, as text, JSON and CSV.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "config/json_text.hpp"
+#include "report/measured.hpp"
+#include "report/table.hpp"
+
+namespace rehearse::inline report {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Side = TableColumn::Side;
+
+constexpr std::size_t kMostKernels = 12;
+constexpr double kLeast = 0.005;  ///< of a step; less is not told
+
+bool is_part_of_step(const std::string& kind) {
+  return kind == "forward" || kind == "backward" || kind == "optimizer" || kind == "waiting";
+}
+
+const MeasuredPart* step_of(const MeasuredFolder& measured) {
+  const auto found = std::ranges::find(measured.parts, "step", &MeasuredPart::kind);
+  return found == measured.parts.end() ? nullptr : &*found;
+}
+
+std::string spread_text(double spread) { return spread > 0 ? percent(spread) : ""; }
+
+std::string often_text(double often) { return often == 1 ? "" : fmt::format("{:.3g}", often); }
+
+std::string change_text(Seconds change) {
+  return (change.value() < 0 ? "-" : "+") + format(Seconds(std::abs(change.value())));
+}
+
+Json part_json(const MeasuredPart& part) {
+  return {{"kind", part.kind},
+          {"name", part.name},
+          {"time_s", part.time.value()},
+          {"spread", part.spread},
+          {"in_a_step", part.in_a_step}};
+}
+
+Json folder_json(const MeasuredFolder& measured) {
+  Json parts = Json::array();
+  for (const MeasuredPart& part : measured.parts) parts.push_back(part_json(part));
+  return {{"schema", "rehearse.measured/1"}, {"answer", answer(measured)},
+          {"name", measured.name},           {"command", measured.command},
+          {"device", measured.device},       {"libtorch", measured.library},
+          {"model", measured.model},         {"precision", measured.precision},
+          {"batch", measured.batch},         {"parts", parts}};
+}
+
+Json side_json(const MeasuredFolder& measured) {
+  Json json = folder_json(measured);
+  json.erase("schema");
+  json.erase("parts");
+  return json;
+}
+
+Json change_json(const MeasuredChange& one) {
+  const auto time = [&](const MeasuredPart& part) {
+    return one.both || part.time > Seconds(0) ? Json(part.time.value()) : Json();
+  };
+  return {{"kind", one.first.kind},
+          {"name", one.first.name},
+          {"first_s", time(one.first)},
+          {"second_s", time(one.second)},
+          {"change_s", one.change().value()},
+          {"first_spread", one.first.spread},
+          {"second_spread", one.second.spread},
+          {"beyond_spread", one.is_beyond_spread()}};
+}
+
+Table table_of(const MeasuredFolder& measured, std::size_t most_kernels) {
+  Table table({{"name", Side::left},
+               {"what", Side::left},
+               {"time"},
+               {"spread"},
+               {"in a step", Side::right, true}});
+  std::size_t kernels = 0;
+  for (const MeasuredPart& part : measured.parts) {
+    if (part.kind == "kernel" && ++kernels > most_kernels) continue;
+    table.row({{part.name, part.kind, format(part.time), spread_text(part.spread),
+                often_text(part.in_a_step)}});
+  }
+  return table;
+}
+
+Table table_of(const MeasuredComparison& both, std::size_t most_kernels) {
+  Table table({{"name", Side::left},
+               {"what", Side::left},
+               {"A"},
+               {"B"},
+               {"change"},
+               {"beyond their spreads", Side::left, true}});
+  std::size_t kernels = 0;
+  const bool all = most_kernels >= both.changes.size();
+  for (const MeasuredChange& one : both.changes) {
+    const bool moved = one.first.kind == "step" || one.change() != Seconds(0);
+    if (!all && (!moved || (one.first.kind == "kernel" && ++kernels > most_kernels))) continue;
+    const auto time = [&](const MeasuredPart& part) {
+      return one.both || part.time > Seconds(0) ? format(part.time) : std::string("none");
+    };
+    const bool apart = one.is_beyond_spread();
+    table.row({.cells = {one.first.name, one.first.kind, time(one.first), time(one.second),
+                         change_text(one.change()), apart ? "yes" : ""},
+               .ink = apart ? Ink::strong : Ink::plain});
+  }
+  return table;
+}
+
+template <class Shown>
+std::string printed(const Shown& shown, const std::vector<std::string>& names, int width,
+                    bool color) {
+  Page page(static_cast<std::size_t>(std::max(width, 60)), color);
+  for (const std::string& name : names) page.line(page.ink(Ink::strong, name));
+  page.paragraph(Ink::plain, answer(shown));
+  page.blank();
+  table_of(shown, kMostKernels).print(page);
+  return page.text();
+}
+
+/// The parts of a kind that changed beyond their spreads, the largest three: "layers.3 by 4 ms".
+std::string largest(const MeasuredComparison& both, const std::string& kind, Seconds least) {
+  std::string text;
+  int told = 0;
+  for (const MeasuredChange& one : both.changes) {
+    if (one.first.kind != kind || !one.is_beyond_spread()) continue;
+    if (std::abs(one.change().value()) < least.value() || ++told > 3) break;
+    text +=
+        fmt::format("{}{} {}", text.empty() ? "" : ", ", one.first.name, change_text(one.change()));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string answer(const MeasuredFolder& measured) {
+  std::string text;
+  if (const MeasuredPart* step = step_of(measured); step != nullptr) {
+    text = fmt::format("A step took {}", format(step->time));
+    if (step->spread > 0) text += fmt::format(" (quartiles {} apart)", percent(step->spread));
+    text += ":";
+    std::string parts;
+    for (const MeasuredPart& part : measured.parts)
+      if (is_part_of_step(part.kind) && part.time > kLeast * step->time)
+        parts += fmt::format("{} {} {}", parts.empty() ? "" : ",", format(part.time),
+                             part.kind == "waiting" ? "waiting " + part.name : part.kind);
+    text += parts + ". ";
+  }
+  const auto count = std::ranges::count_if(
+      measured.parts, [](const MeasuredPart& one) { return one.kind.starts_with("unit"); });
+  const auto sent = std::ranges::count(measured.parts, "collective", &MeasuredPart::kind);
+  text += fmt::format("Measured: {} passes of units, {} sizes of collectives", count, sent);
+  if (!measured.device.empty()) text += ", on " + measured.device;
+  return text + ".";
+}
+
+std::string answer(const MeasuredComparison& both) {
+  const MeasuredChange* step = nullptr;
+  Seconds whole(0);
+  for (const MeasuredChange& one : both.changes)
+    if (one.first.kind == "step") step = &one;
+  std::string text;
+  if (step != nullptr && step->both && step->first.time > Seconds(0)) {
+    whole = step->first.time;
+    const double ratio = step->second.time / step->first.time - 1;
+    text = fmt::format("A step of B takes {} against {}, {:+.1f} %", format(step->second.time),
+                       format(step->first.time), 100 * ratio);
+    text += step->is_beyond_spread() ? "." : ": within the spread of both.";
+  } else {
+    text = "The sides have no whole step in common.";
+    for (const MeasuredPart& part : both.first.parts)
+      if (is_part_of_step(part.kind)) whole = whole + part.time;
+  }
+  const Seconds least = kLeast * whole;
+  std::string parts;
+  for (const MeasuredChange& one : both.changes) {
+    if (!is_part_of_step(one.first.kind) || std::abs(one.change().value()) < least.value())
+      continue;
+    parts +=
+        fmt::format("{}{} {}", parts.empty() ? "" : ", ", change_text(one.change()),
+                    one.first.kind == "waiting" ? "waiting " + one.first.name : one.first.kind);
+  }
+  if (!parts.empty()) text += " Of it: " + parts + ".";
+  for (const char* kind : {"unit forward", "unit backward", "collective", "kernel"})
+    if (const std::string found = largest(both, kind, least); !found.empty())
+      text += fmt::format(" {}: {}.", kind, found);
+  return text;
+}
+
+std::string to_json(const MeasuredFolder& measured) { return json_text(folder_json(measured), 2); }
+
+std::string to_json(const MeasuredComparison& both) {
+  Json changes = Json::array();
+  for (const MeasuredChange& one : both.changes) changes.push_back(change_json(one));
+  return json_text(Json{{"schema", "rehearse.measured_comparison/1"},
+                        {"answer", answer(both)},
+                        {"first", side_json(both.first)},
+                        {"second", side_json(both.second)},
+                        {"changes", changes}},
+                   2);
+}
+
+std::string to_csv(const MeasuredFolder& measured) {
+  return table_of(measured, measured.parts.size()).csv();
+}
+
+std::string to_csv(const MeasuredComparison& both) {
+  return table_of(both, both.changes.size()).csv();
+}
+
+std::string to_terminal(const MeasuredFolder& measured, int width, bool color) {
+  return printed(measured, {measured.name}, width, color);
+}
+
+std::string to_terminal(const MeasuredComparison& both, int width, bool color) {
+  return printed(both, {"A " + both.first.name, "B " + both.second.name}, width, color);
+}
+
+}  // namespace rehearse::inline report
