@@ -6,14 +6,16 @@
 namespace rehearse::inline rollout {
 
 Refit refit_of(const RlOptions& options, double parameters) {
-  const Bytes weights(2 * parameters);
+  // On the same GPUs each takes its part of a copy; from others all of it comes over the links.
+  const GeneratorOptions& to = options.generator;
+  const Bytes weights(2 * parameters / (to.colocated() ? to.tensor_parallel : 1));
   if (options.refit.time) return {*options.refit.time, {*options.refit.time, *options.refit.time}};
   if (options.refit.rate) {
     const Seconds time = weights / *options.refit.rate;
     return {time, {time, time}};
   }
   const auto document = Document::load(platforms_path("refits.yaml"));
-  const char* const name = options.generator.colocated() ? "colocated" : "apart";
+  const char* const name = to.colocated() ? "colocated" : "apart";
   Map kind = document->root().as_map().require(name).as_map();
   const Seconds each = kind.require("each").as_seconds();
   const auto at = [&](const char* rate) {

@@ -13,7 +13,7 @@ struct Refit {
 };
 
 /// Of a network with so many parameters, which travel in 16 bits: as the section says, else by
-/// kind (platforms/refits.yaml).
+/// kind (platforms/refits.yaml). Colocated, a GPU takes its tensor rank's part alone.
 Refit refit_of(const RlOptions& options, double parameters);
 
 }  // namespace rehearse::inline rollout

@@ -258,9 +258,10 @@ TransformerShape read_served_network(const std::string& name_or_file) {
   std::vector<std::string> ignored;
   const NamedModel named = named_by(name_or_file, ignored);
   if (!named.transformer)
-    throw InputError(fmt::format("{}: error: it is no transformer\n"
-                                 "remedy: name a language model, such as llama_3_8b",
-                                 name_or_file));
+    throw InputError(
+        fmt::format("{}: error: it is no transformer\n"
+                    "remedy: name a language model, such as llama_3_8b",
+                    name_or_file));
   return *named.transformer;
 }
 
