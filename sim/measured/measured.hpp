@@ -7,7 +7,7 @@
 
 #include "base/quantity.hpp"
 
-namespace rehearse::inline report {
+namespace rehearse::inline measured {
 
 /// Something that was measured: a median with its spread.
 struct MeasuredPart {
@@ -25,11 +25,11 @@ struct MeasuredPart {
 /// What a folder of `rehearse calibrate` or `rehearse record` holds, or a profile alone: both write
 /// the same files.
 struct MeasuredFolder {
-  std::string name;                      ///< as it was asked for
-  std::string command, device, library;  ///< who measured, on what, with which LibTorch
-  std::string model, precision;
+  std::string name;                            ///< as it was asked for
+  std::string command{}, device{}, library{};  ///< who measured, on what, with which LibTorch
+  std::string model{}, precision{};
   std::int64_t batch = 0;  ///< the largest that was measured; 0: none was
-  std::vector<MeasuredPart> parts;
+  std::vector<MeasuredPart> parts{};
 };
 
 /// Reads a folder with `profile.yaml` or `compute/*.yaml`, `comm.yaml`, `record.yaml` and
@@ -69,4 +69,4 @@ std::string to_csv(const MeasuredComparison& both);
 std::string to_terminal(const MeasuredFolder& measured, int width, bool color);
 std::string to_terminal(const MeasuredComparison& both, int width, bool color);
 
-}  // namespace rehearse::inline report
+}  // namespace rehearse::inline measured
