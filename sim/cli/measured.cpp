@@ -1,5 +1,5 @@
 // `rehearse measured FOLDER`: what `record` or `calibrate` measured, with its spread.
-#include "report/measured.hpp"
+#include "measured/measured.hpp"
 
 #include "cli/commands.hpp"
 #include "cli/options.hpp"

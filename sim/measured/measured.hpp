@@ -7,7 +7,7 @@
 
 #include "base/quantity.hpp"
 
-namespace rehearse::inline report {
+namespace rehearse::inline measured {
 
 /// Something that was measured: a median with its spread.
 struct MeasuredPart {
@@ -69,4 +69,4 @@ std::string to_csv(const MeasuredComparison& both);
 std::string to_terminal(const MeasuredFolder& measured, int width, bool color);
 std::string to_terminal(const MeasuredComparison& both, int width, bool color);
 
-}  // namespace rehearse::inline report
+}  // namespace rehearse::inline measured

@@ -1,5 +1,5 @@
 // What `calibrate` and `record` measured, read from their files, and two of them side by side.
-#include "report/measured.hpp"
+#include "measured/measured.hpp"
 
 #include <fmt/format.h>
 
@@ -16,7 +16,7 @@
 #include "profile/comm_profile.hpp"
 #include "profile/compute_profile.hpp"
 
-namespace rehearse::inline report {
+namespace rehearse::inline measured {
 namespace {
 
 namespace fs = std::filesystem;
@@ -240,4 +240,4 @@ MeasuredComparison compare_measured(MeasuredFolder first, MeasuredFolder second)
   return made;
 }
 
-}  // namespace rehearse::inline report
+}  // namespace rehearse::inline measured

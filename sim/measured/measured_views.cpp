@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "config/json_text.hpp"
-#include "report/measured.hpp"
+#include "measured/measured.hpp"
 #include "report/table.hpp"
 
-namespace rehearse::inline report {
+namespace rehearse::inline measured {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -221,4 +221,4 @@ std::string to_terminal(const MeasuredComparison& both, int width, bool color) {
   return printed(both, {"A " + both.first.name, "B " + both.second.name}, width, color);
 }
 
-}  // namespace rehearse::inline report
+}  // namespace rehearse::inline measured
