@@ -48,9 +48,10 @@ ExitCode run_command_line(int argc, char** argv) {
   app.formatter(std::make_shared<PlainHelp>());
   app.require_subcommand(1);
   for (const auto add_command :
-       {add_run, add_check, add_explain, add_forecast, add_curves, add_list, add_model,
-        add_collective, add_decode, add_import, add_export, add_validate, add_sweep, add_plan,
-        add_collect, add_compare, add_measured, add_serve, add_help_topic, add_completion, add_man})
+       {add_run,        add_check,      add_explain, add_forecast, add_curves,   add_list,
+        add_model,      add_collective, add_decode,  add_import,   add_export,   add_validate,
+        add_sweep,      add_plan,       add_collect, add_compare,  add_measured, add_serve,
+        add_help_topic, add_completion, add_man})
     add_command(app);
   app.footer(
       "First steps: rehearse run toy_ddp\n"

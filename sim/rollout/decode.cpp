@@ -44,8 +44,7 @@ bool has_indexer(const TransformerShape& network) {
 }
 
 void check_network(const TransformerShape& network) {
-  const bool other_parts = !network.parts.empty() || !network.mixers().empty() ||
-                           network.encoder_layers > 0;
+  const bool other_parts = !network.parts.empty() || network.encoder_layers > 0;
   if (other_parts || network.image > 0 || network.head != HeadKind::causal)
     throw std::invalid_argument(fmt::format(
         "{} is no decoder of attention and feed-forward layers, which alone are served here",

@@ -1,4 +1,5 @@
 #include "rollout/decode.hpp"
+#include "model/mixers.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>
@@ -146,7 +147,7 @@ BOOST_AUTO_TEST_CASE(more_work_takes_no_less_time) {
 BOOST_AUTO_TEST_CASE(a_network_of_other_layers_is_refused) {
   const Cluster cluster = cluster_of("H100-SXM", BytesPerSecond(450e9));
   TransformerShape hybrid = llama_8b();
-  hybrid.state_space.emplace();
+  hybrid.parts = {{.mixer = mixer(StateSpace{})}};
   BOOST_CHECK_THROW(DecodeModel(hybrid, cluster, read_engine("vllm"), {}), std::invalid_argument);
   BOOST_CHECK_THROW(DecodeModel(llama_8b(), cluster, read_engine("vllm"), {.tensor_parallel = 32}),
                     std::invalid_argument);
