@@ -196,7 +196,7 @@ struct Operator {
   bool recomputed = false;         ///< of attention: runs once more in front of its backward
   bool library = false;            ///< of a loss: a kernel that torch.compile leaves as it is
   Scan scan = {};
-  bool between_experts = false;    ///< what stands between the products of experts
+  bool between_experts = false;        ///< what stands between the products of experts
   StoredAs storage = StoredAs::model;  ///< of a product's weight; each use dequantizes it
   /// A block's linear layer: its product runs in 8 or 4 bits where the precision is_narrow.
   bool narrows = false;
