@@ -128,9 +128,16 @@ Comparison compared(const CompareCommand& command) {
   return compare(std::move(first), side_of(other, changes));
 }
 
-/// Two folders of `record` or `calibrate`: what was measured, side by side.
+/// Two folders of `record` or `calibrate`: what was measured, side by side. InputError where one
+/// alone is such a folder.
 bool are_measured(const CompareCommand& command) {
-  return is_measured_folder(command.first) && is_measured_folder(command.second);
+  const bool first = is_measured_folder(command.first), second = is_measured_folder(command.second);
+  if (first == second) return first;
+  throw InputError(fmt::format(
+      "{}: error: no measurements are in it, and {} has some\n"
+      "remedy: name two folders of `rehearse record` or `calibrate`",
+      first ? (command.second.empty() ? "the second side" : command.second) : command.first,
+      first ? command.first : command.second));
 }
 
 void compare_folders(const CompareCommand& command) {

@@ -118,15 +118,23 @@ std::shared_ptr<const Document> rl_document(const RunCommand& command) {
 }
 
 void run_rl(const Document& document, const RunCommand& command) {
-  const bool other = command.dry_run || command.advice || command.replay ||
-                     !command.trace.empty() || !command.updates.empty() ||
-                     !command.memory_snapshot.empty() || !command.answer.html.empty();
+  const bool other = command.advice || command.replay || !command.trace.empty() ||
+                     !command.updates.empty() || !command.memory_snapshot.empty() ||
+                     !command.answer.html.empty() || !command.intervals;
   if (other)
     throw InputError(
         "rehearse: error: of a step of post-training there is a report alone\n"
-        "remedy: leave out --dry-run, --advice, --trace, --updates, --memory-snapshot and --html");
+        "remedy: leave out --advice, --trace, --updates, --memory-snapshot, --html, "
+        "--replay and --no-intervals");
   check_outputs({{"--output", command.answer.output}});
-  const RlReport report = rl_step(read_rl_question(document));
+  const RlQuestion question = read_rl_question(document);
+  if (command.dry_run) {
+    const auto text = [&](int, bool) {
+      return outline(question.trainer, machine_of(question.trainer));
+    };
+    return write_answer({.table = text, .json = {}}, command.answer);
+  }
+  const RlReport report = rl_step(question);
   write_answer({.table = [&](int, bool) { return to_terminal(report); },
                 .json = [&] { return to_json(report); },
                 .csv = [&] { return to_csv(report); }},

@@ -99,7 +99,9 @@ std::vector<Key> of_a_network(std::vector<Key> keys) {
 // The same keys stand alone under `transformer`, and beside `use` and `hf` to change a network.
 std::vector<KeySection> transformer_keys() {
   constexpr const char* kSource = "Hugging Face transformers";
-  constexpr const char* kReader = "sim/scenario/transformer_keys.cpp";
+  constexpr const char* kReader =
+      "sim/scenario/transformer_keys.cpp src/model/mixers/gated_delta_net.cpp "
+      "src/model/mixers/state_space.cpp src/model/mixers/kinds.cpp";
   return {{"model.transformer.", "A transformer by its dimensions", kSource, kReader,
            joined({shape_keys(), mixer_keys()})},
           {"model.", "A transformer, changed: beside `use` or `hf`", kSource, kReader,

@@ -83,7 +83,7 @@ void add_record(const fs::path& file, MeasuredFolder& found) {
     throw InputError(fmt::format("{}: error: nothing was recorded: {}", file.string(),
                                  map.string_or("why", "the run took no step")));
   Map step = own->as_map();
-  found.parts.push_back({"step", "the whole step", step.seconds_or("time", Seconds(0)),
+  found.parts.push_back({"step", "the whole step", step.require("time").as_seconds(),
                          step.number_or("quartiles_apart", 0)});
   for (const auto& [key, name] : {std::pair{"exposed", "for collectives"}, {"loader", "for data"}})
     found.parts.push_back({"waiting", name, step.seconds_or(key, Seconds(0))});
@@ -94,9 +94,9 @@ void add_record(const fs::path& file, MeasuredFolder& found) {
     Map line = one.as_map();
     found.parts.push_back(
         {"collective",
-         collective_name(line.string_or("what", ""), line.bytes_or("size", Bytes(0)),
+         collective_name(line.require("what").as_string(), line.require("size").as_bytes(),
                          line.integer_or("ranks", 1, 1, 1 << 30)),
-         line.seconds_or("time", Seconds(0)), line.number_or("spread", 0),
+         line.require("time").as_seconds(), line.number_or("spread", 0),
          line.number_or("in_a_step", 1)});
   }
 }

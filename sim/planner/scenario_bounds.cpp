@@ -24,6 +24,8 @@
 namespace rehearse::inline planner {
 namespace {
 
+constexpr double kWiderThanCosts = 1.5;
+
 /// The compute of a program's busiest lane in one iteration, at a slowdown of 1.
 Seconds busiest_lane(const Program& program) {
   std::vector<Seconds> busy(program.lanes.size());
@@ -52,14 +54,16 @@ double slowest_rank(const Schedule& schedule) {
   return std::log(most);
 }
 
-/// How far below an estimate its interval's end may lie, as a factor.
+/// How far below an estimate its interval's end may lie, as a factor: half-widths of mechanisms
+/// come to more than those of the costs, and of few steps of which one stops little is known.
 double least_end(const Scenario& scenario, const Machine& machine) {
   double compute = 0;
   for (const StepCosts& costs : group_costs(scenario)) {
     compute = std::max(compute, costs.uncertainty);
   }
   const double fleet = scenario.run.usual_spread ? slowest_rank(machine.schedule) : 0;
-  return std::exp(-std::hypot(compute, model_error(scenario, machine.schedule).step, fleet));
+  const double most = std::hypot(compute, model_error(scenario, machine.schedule).step, fleet);
+  return std::exp(-kWiderThanCosts * most - (machine.schedule.interruptions.any() ? 2 : 0));
 }
 
 /// What no simulated step is below, of the slowest rank's compute: jitter of at most 1 %, of which

@@ -7,6 +7,7 @@
 
 #include "base/data_folder.hpp"
 #include "base/error.hpp"
+#include "collective/collective_cost.hpp"
 #include "config/document.hpp"
 #include "predict/interval_scale.hpp"
 #include "report/anatomy.hpp"
@@ -18,6 +19,9 @@ namespace rehearse::inline prediction {
 namespace {
 
 using Shares = std::map<std::string, double>;
+
+/// What is less comes from rounding.
+constexpr double kNoShare = 1e-9;
 
 std::map<std::string, double> read_errors() {
   const auto document = Document::load(platforms_path("intervals.yaml"));
@@ -92,9 +96,13 @@ std::string exchanges_of(const Cluster& cluster) {
   return cluster.node_count() == 1 ? "exchanges in a node" : "exchanges between nodes";
 }
 
-double slowest(const Schedule& schedule) {
+/// Of ranks whose speed nobody states.
+double slowest(const Scenario& scenario, const Schedule& schedule) {
+  const std::vector<Straggler>& stated = scenario.run.stragglers;
   double slowdown = 1;
-  for (const RankSpec& rank : schedule.ranks) slowdown = std::max(slowdown, rank.slowdown);
+  for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank)
+    if (std::ranges::find(stated, rank, &Straggler::rank) == stated.end())
+      slowdown = std::max(slowdown, schedule.ranks[rank].slowdown);
   return slowdown;
 }
 
@@ -122,20 +130,23 @@ std::vector<Mechanism> mechanisms_of(const Scenario& scenario, const RunFacts& f
   const double compute = device * (parts.compute / busy);
   std::vector<Mechanism> mechanisms;
   const auto add = [&](const std::string& name, double share) {
-    if (share > 0) mechanisms.push_back({.name = name, .share = share, .error = error_of(name)});
+    if (share > kNoShare)
+      mechanisms.push_back({.name = name, .share = share, .error = error_of(name)});
   };
   for (const auto& [name, share] : shares_of_kernels(scenario, facts.compute))
     add(name, compute * share);
   if (scenario.model.active_parameters() < scenario.model.parameters()) add("experts", compute);
   if (trains_adapters(scenario.model)) add("adapters", compute);
-  add("the host's launches", schedule.host_share);
+  add(scenario.run.efficiency.host_launch ? "the host's launches as stated" : "the host's launches",
+      schedule.host_share);
   if (const double share = device * (parts.exposed_communication / busy); share > 0) {
     add(exchanges_of(scenario.cluster), share);
     mechanisms.back().whole =
-        (parts.exposed_communication + parts.hidden_communication) / anatomy.step;
+        (parts.exposed_communication + parts.hidden_communication) / anatomy.step *
+        std::exp(has_fast_links(scenario.cluster) ? kDerivedError : kLinksError);
   }
   add("waiting", parts.idle / anatomy.step);
-  if (scenario.run.usual_spread) add("unlike GPUs", std::log(slowest(schedule)));
+  if (scenario.run.usual_spread) add("unlike GPUs", std::log(slowest(scenario, schedule)));
   add("machine and software", 1);
   add(kOwnError, 1);
   std::ranges::stable_sort(mechanisms, std::ranges::greater{}, &Mechanism::width);
@@ -145,12 +156,20 @@ std::vector<Mechanism> mechanisms_of(const Scenario& scenario, const RunFacts& f
 std::vector<ErrorSource> error_sources(const std::vector<Mechanism>& mechanisms,
                                        const Headline& best) {
   std::vector<ErrorSource> sources;
-  for (const Mechanism& one : mechanisms) {
-    const double high =
-        std::max(std::exp(one.width()), one.whole.value_or(0) * std::exp(one.error));
-    sources.push_back({one.name, at(best, std::exp(-one.width())), best, at(best, high)});
-  }
+  for (const Mechanism& one : mechanisms)
+    sources.push_back({one.name, at(best, std::exp(-one.width())), best, at(best, one.upper())});
   return sources;
+}
+
+std::vector<Mechanism> simulated_mechanisms(const std::vector<ErrorSource>& sources,
+                                            const std::vector<Mechanism>& mechanisms) {
+  std::vector<Mechanism> found;
+  for (const ErrorSource& source : sources) {
+    if (std::ranges::find(mechanisms, source.name, &Mechanism::name) != mechanisms.end()) continue;
+    const double width = std::log(source.high.step_time / source.low.step_time) / 2;
+    if (width != 0) found.push_back({.name = source.name, .share = 1, .error = std::abs(width)});
+  }
+  return found;
 }
 
 }  // namespace rehearse::inline prediction

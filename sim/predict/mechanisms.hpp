@@ -25,4 +25,9 @@ std::vector<Mechanism> mechanisms_of(const Scenario& scenario, const RunFacts& f
 std::vector<ErrorSource> error_sources(const std::vector<Mechanism>& mechanisms,
                                        const Headline& best);
 
+/// Those of the sources that are none of the mechanisms: both ends were simulated, and the share is
+/// 1 of the step's own half-width.
+std::vector<Mechanism> simulated_mechanisms(const std::vector<ErrorSource>& sources,
+                                            const std::vector<Mechanism>& mechanisms);
+
 }  // namespace rehearse::inline prediction

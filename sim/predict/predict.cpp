@@ -340,12 +340,15 @@ Prediction predict(const Scenario& scenario, Machine machine, const Options& opt
   if (largest.sought()) facts.memory->largest_batch_per_gpu = largest.found();
   if (!options.find_largest_batch || largest.sought()) facts.schedule_at_batch = {};
   std::vector<Mechanism> mechanisms;
-  if (by_mechanism) mechanisms = mechanisms_of(scenario, facts);
+  if (by_mechanism && shifted) mechanisms = mechanisms_of(scenario, facts);
   if (shifted) {
     result.error_sources = shifted->error_sources(result.trace);
     for (ErrorSource& source : error_sources(mechanisms, headline(facts)))
       result.error_sources.push_back(std::move(source));
     facts.error_sources = result.error_sources;
+    for (const Mechanism& one : simulated_mechanisms(result.error_sources, mechanisms))
+      mechanisms.push_back(one);
+    std::ranges::stable_sort(mechanisms, std::ranges::greater{}, &Mechanism::width);
   }
   facts.memory_error = memory_error(scenario, costs);
   facts.model_error = model_error(scenario, schedule);

@@ -30,6 +30,7 @@ ErrorShifts shifts_of(const std::vector<ErrorSource>& sources) {
 }
 
 Ends<double> together(const ErrorShifts& first, const ErrorShifts& second) {
+  if (first == second) return {0, 0};
   std::set<std::string> names;
   for (const ErrorShifts* side : {&first, &second})
     for (const auto& [name, shift] : *side) names.insert(name);

@@ -18,7 +18,8 @@ ErrorShifts shifts_of(const std::vector<ErrorSource>& sources);
 inline constexpr const char* kOwnError = "this layout";
 
 /// The 90 % interval of ln(second over first) about its best estimate, where each source moves both
-/// by what it moves each: what it moves them by together cancels but for kOwnError, and sources add
+/// by what it moves each: what it moves them by together cancels but for kOwnError,
+/// and sources add
 /// in quadrature.
 Ends<double> together(const ErrorShifts& first, const ErrorShifts& second);
 

@@ -182,10 +182,15 @@ std::vector<KeyBounds> intervals_of(const Report& report, const RunFacts& facts,
 void add_mechanisms(const std::vector<Mechanism>& mechanisms, Page& page) {
   constexpr double kShown = 0.01;
   std::string text;
-  for (const Mechanism& one : mechanisms)
-    if (one.width() >= kShown)
-      text += fmt::format("{}{} ± {}", text.empty() ? "" : ", ", one.name,
-                          percent(std::expm1(one.width())));
+  for (const Mechanism& one : mechanisms) {
+    const double above = one.upper() - 1;
+    if (above < kShown) continue;
+    if (!text.empty()) text += ", ";
+    if (one.whole && above > std::expm1(one.width()))
+      text += fmt::format("{} +{} where compute no longer hides them", one.name, percent(above));
+    else
+      text += fmt::format("{} ± {}", one.name, percent(above));
+  }
   if (!text.empty()) page.wrapped_field("interval", Ink::faint, "step time: " + text);
 }
 

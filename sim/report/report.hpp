@@ -54,10 +54,13 @@ struct Mechanism {
   std::string name;  ///< "matrix products, carried over"
   double share = 0;  ///< d ln(step time) / d ln(its own time)
   double error = 0;  ///< half-width of the 90 % interval of ln(its own time)
-  /// Of communication: what all of it takes, also beside compute, over the step time.
+  /// Of communication: what all of it takes, also beside compute, over the step time, at the upper
+  /// end of its own interval.
   std::optional<double> whole = {};
 
   double width() const { return share * error; }  ///< half-width in ln(step time)
+  /// The step over its best estimate at the upper end: communication may no longer be hidden.
+  double upper() const { return std::max(std::exp(width()), whole.value_or(0)); }
 };
 
 /// A group of measured rows, of platforms/intervals.yaml.

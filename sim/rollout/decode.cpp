@@ -51,6 +51,20 @@ void check_network(const TransformerShape& network) {
         network.name));
 }
 
+void check_serving(const TransformerShape& network, const Serving& serving) {
+  if (network.heads % serving.tensor_parallel != 0)
+    throw std::invalid_argument(
+        fmt::format("{} attention heads are no whole number on each of {} tensor ranks",
+                    network.heads, serving.tensor_parallel));
+  if (network.experts) return;
+  if (serving.attention_data_parallel > 1)
+    throw std::invalid_argument(
+        fmt::format("{} has no experts for groups of data parallelism to share", network.name));
+  if (serving.format == ServedFormat::mxfp4)
+    throw std::invalid_argument(
+        fmt::format("mxfp4 is a format of experts, and {} has none", network.name));
+}
+
 double attention_parameters(const TransformerShape& network) {
   const auto h = static_cast<double>(network.hidden), heads = static_cast<double>(network.heads);
   if (network.latent) {
@@ -83,6 +97,7 @@ DecodeModel::DecodeModel(const TransformerShape& network, const Cluster& cluster
                          const Engine& engine, const Serving& serving)
     : network_(network), engine_(engine), serving_(serving) {
   check_network(network);
+  check_serving(network, serving);
   const std::vector<Place> places = gpu_places(cluster);
   const auto ranks = static_cast<std::size_t>(serving.ranks());
   if (ranks > places.size())

@@ -29,22 +29,25 @@ LagRun lag_by_batches(std::int64_t limit, std::int64_t steps,
   run.steps = steps;
   const std::int64_t first = warm_up(limit, steps);
   const auto counted = static_cast<double>(steps - first);
-  std::vector<Seconds> weights{Seconds(0)};  // when those of update k are at the generator
+  std::vector<Seconds> weights{Seconds(0)};  // when those of update k are there
   Seconds generator_free{0}, trainer_free{0}, begun{0};
+  std::size_t held = 0;  // updates that the generator's weights have behind them
   for (std::int64_t k = 0; k < steps; ++k) {
     if (k == first) begun = trainer_free;
     const auto needs = static_cast<std::size_t>(std::max<std::int64_t>(k - limit, 0));
-    const Seconds start = std::max(generator_free, weights[needs]);
+    Seconds start = std::max(generator_free, weights[needs]);
     const Seconds generator_waited = start - generator_free;
-    // Its weights are the newest that had come, of which each took the generator's time.
+    // It takes the newest weights that there are, and generates nothing meanwhile.
     std::size_t newest = needs;
     while (newest + 1 < weights.size() && weights[newest + 1] <= start) ++newest;
+    if (newest > held) start += refit;
+    held = newest;
     const Seconds ended = start + generation(k);
     const Seconds train = std::max(ended, trainer_free);
     const Seconds trainer_waited = train - trainer_free;
     generator_free = ended;
     trainer_free = train + training;
-    weights.push_back(trainer_free + refit);
+    weights.push_back(trainer_free);
     if (limit == 0) trainer_free += refit;
     if (k < first) continue;
     run.trainer_waits += trainer_waited / counted;

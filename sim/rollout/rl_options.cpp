@@ -11,6 +11,8 @@ namespace rehearse::inline rollout {
 namespace {
 
 constexpr std::int64_t kMost = 10'000'000;
+/// Sequences of a step that are played in seconds.
+constexpr std::int64_t kMostOfAStep = 200'000;
 
 constexpr Choices<RlAlgorithm> kAlgorithms = {
     {"grpo", RlAlgorithm::grpo}, {"dapo", RlAlgorithm::dapo},
@@ -75,8 +77,8 @@ Fields<GeneratorOptions> generator_fields() {
 
 Fields<StalenessOptions> staleness_fields() {
   using S = StalenessOptions;
-  return {field("limit", &S::limit, form::integer(0, 1000),
-                "Updates between a response's weights and the update that it is part of, at most.",
+  return {field("limit", &S::limit, form::integer(0, 100),
+                "Steps between a response's weights and the training that it is part of, at most.",
                 "NeMo-RL max_trajectory_age_steps"),
           field("in_flight", &S::in_flight,
                 "Sequences go on over a refit, and new ones start where others end.",
@@ -129,6 +131,10 @@ Fields<RlOptions> rl_fields() {
 }
 
 void check_rl(Map& map, RlOptions& rl) {
+  if (rl.sequences() > kMostOfAStep)
+    map.at_key("prompts").fail(
+        fmt::format("a step of {} sequences is more than {}", rl.sequences(), kMostOfAStep),
+        "prompts: 128, and generations: 16");
   if (!generates(rl.algorithm)) {
     for (const char* key : {"generator", "staleness", "refit"})
       if (map.has(key))
@@ -147,7 +153,7 @@ void check_rl(Map& map, RlOptions& rl) {
   if (rl.updates > rl.sequences())
     map.at_key("updates").fail(
         fmt::format("{} updates of {} sequences", rl.updates, rl.sequences()),
-        "give fewer updates than sequences");
+        fmt::format("give at most {}", rl.sequences()));
   const Lengths& response = rl.lengths.response;
   if (!rl.packing && response.limit == 0)
     map.at_key("packing").fail("responses are padded to a limit, and there is none",

@@ -33,11 +33,13 @@ Lengths total(const RlLengths& lengths) {
           .limit = prompt.limit > 0 && response.limit > 0 ? prompt.limit + response.limit : 0};
 }
 
-/// Tokens of the longest sequence: the limits', or ten times the mean.
+/// Tokens of the longest sequence: of prompt and response each its limit, or ten times its mean.
 double longest_of(const RlOptions& options) {
   constexpr double kBeyondMean = 10;
-  const Lengths both = total(options.lengths);
-  return both.limit > 0 ? both.limit : kBeyondMean * both.mean;
+  const auto longest = [](const Lengths& one) {
+    return one.limit > 0 ? one.limit : kBeyondMean * one.mean;
+  };
+  return longest(options.lengths.prompt) + longest(options.lengths.response);
 }
 
 /// The scenario's own, or with samples that are full of such sequences.
@@ -101,6 +103,16 @@ Seconds forward_time(const Scenario& trainer) {
   return Seconds(decimal_number(text).value());
 }
 
+/// Parameters, gradients and the optimizer's state at the peak: what a network that is trained,
+/// too, holds beside it.
+Bytes trained_state(const MemoryReport& memory) {
+  Bytes sum;
+  for (const MemoryKind kind :
+       {MemoryKind::parameters, MemoryKind::gradients, MemoryKind::optimizer_state})
+    sum += memory.at_peak.by_kind[static_cast<std::size_t>(kind)];
+  return sum;
+}
+
 struct TrainerRun {
   TrainerParts parts;
   Ends<Seconds> update;
@@ -117,6 +129,7 @@ TrainerRun play_trainer(const RlOptions& options, Scenario trainer, bool needs_f
   if (needs_forward) run.parts.forward = forward_time(trainer);
   if (report.memory) {
     run.parts.peak = report.memory->used();
+    if (options.critic) run.parts.peak += trained_state(*report.memory);
     run.parts.capacity = report.memory->capacity;
     const auto& by_kind = report.memory->at_peak.by_kind;
     run.parts.resident = by_kind[static_cast<std::size_t>(MemoryKind::parameters)] +
@@ -186,10 +199,10 @@ Generator make_generator(const RlOptions& options, const Scenario& trainer) {
           longest));
     return generator;
   } catch (const std::invalid_argument& wrong) {
-    throw InputError(
-        fmt::format("{}: error: rl.generator: {}\n"
-                    "remedy: change rl.generator.tensor_parallel, memory or nodes",
-                    trainer.file, wrong.what()));
+    throw InputError(fmt::format(
+        "{}: error: rl.generator: {}\n"
+        "remedy: change rl.generator.tensor_parallel, memory or nodes, or limits of rl.lengths",
+        trainer.file, wrong.what()));
   }
 }
 
@@ -344,6 +357,9 @@ RlQuestion read_rl_question(const Document& document) {
   const std::vector<std::string> changes = packed_samples(root, question.options, question);
   question.trainer =
       solved(read_training_part(changes.empty() ? document : *document.with_overrides(changes)));
+  if (question.trainer.strategy.local_sgd)
+    root.at_key("strategy")
+        .fail("a step of post-training averages at each update", "leave local_sgd out");
   if (!question.trainer.transformer)
     root.at_key("model").fail("post-training is of language models here",
                               "use: llama_3_8b, or another transformer");
@@ -359,6 +375,10 @@ RlReport rl_step(const RlQuestion& question) {
   report.trainer_gpus = question.trainer.cluster.gpu_count();
   report.tokens = static_cast<double>(options.sequences()) * total(options.lengths).mean;
   report.assumptions = question.assumptions;
+  if (options.has_reference())
+    report.assumptions.emplace_back(
+        "rl.reference lies in host memory while it computes nothing (verl ref.fsdp_config."
+        "param_offload)");
   const bool needs_forward = forward_passes_of(options) > 0 || options.has_reference();
   const TrainerRun trainer = play_trainer(options, question.trainer, needs_forward);
   report.trainer = trainer.parts;
