@@ -311,11 +311,14 @@ Tensor materialised(Recorder& recorder, const Tensors& inputs, const AttentionSi
   Tensor scaled;
   Tensor kept = probabilities(recorder, queries, keys, size, scaled);
   if (size.options.dropout) kept = dropout(recorder, kept);
-  if (megatron)
+  if (megatron) {
+    Sizes heads = queries.sizes;
+    heads[heads.size() - 1] = values.sizes[values.sizes.size() - 1];  // latent heads: unlike widths
     return reshape(
         recorder,
         batched_product(recorder, side_by_side(recorder, kept), side_by_side(recorder, values)),
-        queries.sizes);
+        heads);
+  }
   const Tensor returned = kept.type == type ? kept : recorder.workspace(kept.sizes, type);
   return to(recorder, product_of_heads(recorder, kept, values), type);
 }
