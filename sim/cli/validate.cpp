@@ -62,12 +62,13 @@ void validate(const ValidateCommand& command) {
                command.answer);
   throw_failures(told);
   if (const auto lines = inputs_outside(told); !lines.empty()) {
-    throw Error(
-        ExitCode::refuted,
-        fmt::format("rehearse: inputs of the model lie outside of their own intervals:\n{}\n"
-                    "remedy: fit anew what the case's `input` names, or widen what it may "
-                    "be off by",
-                    fmt::join(lines, "\n")));
+    throw Error(ExitCode::refuted,
+                fmt::format("rehearse: more inputs of the model lie outside of their own 90 % "
+                            "intervals than chance "
+                            "has:\n{}\n"
+                            "remedy: fit anew what the case's `input` names, or widen what it may "
+                            "be off by",
+                            fmt::join(lines, "\n")));
   }
   if (const auto missing = without_numbers(told, command.bounds); !missing.empty())
     throw InputError(fmt::format(

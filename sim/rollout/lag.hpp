@@ -24,8 +24,8 @@ struct LagRun {
 
 /// Batches that are generated whole. Batch k starts where the one before it has ended and the
 /// weights of update k - limit are there; new weights take `refit` first. It is trained on where it
-/// has ended and the trainer is free. `generation`: of batch k; `training`: from trajectories to new
-/// weights.
+/// has ended and the trainer is free. `generation`: of batch k; `training`: from trajectories to
+/// new weights.
 LagRun lag_by_batches(std::int64_t limit, std::int64_t steps,
                       const std::function<Seconds(std::int64_t)>& generation, Seconds training,
                       Seconds refit);

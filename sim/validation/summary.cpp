@@ -3,12 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/math/distributions/binomial.hpp>
 #include <cmath>
 
 #include "report/page.hpp"
 
 namespace rehearse::inline validation {
 namespace {
+
+/// Chance below which misses of inputs are no accident.
+constexpr double kUnlikely = 0.01;
 
 const char* const kAll = "all";
 
@@ -172,18 +176,26 @@ std::size_t failed_cases(const Validation& validation) {
 
 std::vector<std::string> inputs_outside(const Validation& validation) {
   std::vector<std::string> lines;
+  std::size_t inputs = 0;
   for (const ComparedFile& compared : validation) {
     for (std::size_t i = 0; i < compared.cases.size(); ++i) {
       const ValidationCase& one = compared.file.cases[i];
       if (!one.input) continue;
       for (const ComparedMetric& metric : compared.cases[i].metrics) {
-        if (metric.kind() != ErrorKind::relative || metric.inside().value_or(true)) continue;
+        if (metric.kind() != ErrorKind::relative || !metric.inside()) continue;
+        ++inputs;
+        if (*metric.inside()) continue;
         lines.push_back(fmt::format("{}: case \"{}\", {}: error {:+.1f} %", compared.file.name,
                                     one.name, metric.metric, 100 * metric.error));
       }
     }
   }
-  return lines;
+  if (lines.empty()) return lines;
+  // The chance that as many or more of 90 % intervals miss.
+  const boost::math::binomial_distribution<> misses(static_cast<double>(inputs), 0.1);
+  const double chance =
+      boost::math::cdf(boost::math::complement(misses, static_cast<double>(lines.size()) - 1));
+  return chance < kUnlikely ? lines : std::vector<std::string>();
 }
 
 std::vector<std::string> beyond(const Validation& validation, const ErrorBounds& bounds) {

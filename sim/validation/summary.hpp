@@ -133,8 +133,8 @@ std::vector<FailureSummary> summarize_failures(const Validation& validation);
 /// Settings that have replays of simulations, in the order of their first case.
 std::vector<SettingSummary> summarize_settings(const Validation& validation);
 
-/// A line for each number of an input that lies outside its own interval: the model no longer says
-/// what was chosen by it.
+/// A line for each number of an input that lies outside its own 90 % interval, where these are more
+/// than chance has in 99 of 100 cases: the model no longer says what was chosen by it.
 std::vector<std::string> inputs_outside(const Validation& validation);
 
 /// A line for each group, setting and case that is beyond a bound.

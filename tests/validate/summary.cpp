@@ -60,7 +60,13 @@ BOOST_AUTO_TEST_CASE(an_input_outside_of_its_own_interval_is_named) {
   BOOST_TEST(inputs_outside({file}).empty());
   add(file, "fitted", "ddp", {number("step_time_s", -0.07, kMisses)}, false);
   file.file.cases.back().input = true;
-  BOOST_REQUIRE(inputs_outside({file}).size() == 1u);
+  // One of two intervals of 90 % misses in 19 of 100 cases, three of four in 4 of 1,000.
+  BOOST_TEST(inputs_outside({file}).empty());
+  for (int i = 0; i < 2; ++i) {
+    add(file, "fitted", "ddp", {number("step_time_s", -0.07, kMisses)}, false);
+    file.file.cases.back().input = true;
+  }
+  BOOST_REQUIRE(inputs_outside({file}).size() == 3u);
   BOOST_TEST(inputs_outside({file})[0].ends_with("case \"fitted\", step_time_s: error -7.0 %"));
 }
 
