@@ -189,6 +189,11 @@ std::string answer(const MeasuredComparison& both) {
   for (const char* kind : {"unit forward", "unit backward", "collective", "kernel"})
     if (const std::string found = largest(both, kind, least); !found.empty())
       text += fmt::format(" {}: {}.", kind, found);
+  const auto shared = std::ranges::count_if(both.changes, &MeasuredChange::both);
+  if (std::ranges::none_of(both.changes, &MeasuredChange::is_beyond_spread))
+    text += fmt::format(" None of {} parts that both have is beyond its spread.", shared);
+  const std::string &a = both.first.model, &b = both.second.model;
+  if (!a.empty() && !b.empty() && a != b) text += fmt::format(" A is of {}, B of {}.", a, b);
   return text;
 }
 

@@ -15,7 +15,7 @@ using namespace tape;
 constexpr std::int64_t kDeltaChunk = 64;
 
 /// Of flash-linear-attention's Triton kernels 0.5.1, heads of 128 by 128: 41 times of eight to
-/// thirty-two thousand tokens and 4 to 64 heads, on an H200 and a GB200, are 6 % off in
+/// thirty-two thousand tokens and 4 to 64 heads, on an H200 and a GB200, are 7 % off in
 /// the mean (QwenLM/FlashQLA@6e5d2ea and @5f6aa53, benchmark_results_H200.txt and
 /// _GB200.txt, columns of FLA; tests/cost/scans.cpp). `token` seconds of a multiprocessor are what
 /// a token and head takes. Besides, the states are a walk over chunks, each of which waits `step`
