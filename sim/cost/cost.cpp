@@ -241,7 +241,7 @@ Seconds units_time(const StepCosts& costs) {
 }
 
 /// Names operators of a captured model that no curve is of, with their share of the units' time,
-/// and widens the interval by it.
+/// and what they may be off by.
 void add_unknown_kernels(StepCosts& costs, const Model& model, const Roofline& roofline,
                          double batch) {
   const auto unknown = unknown_kernels(model, roofline, batch);
@@ -254,7 +254,7 @@ void add_unknown_kernels(StepCosts& costs, const Model& model, const Roofline& r
     if (names.size() < 6)
       names.push_back(fmt::format("{} ({})", name, percent(time.value() / all)));
   }
-  costs.uncertainty = std::hypot(costs.uncertainty, kUnknownKernelsError * share);
+  costs.outside_error = std::hypot(costs.outside_error, kUnknownKernelsError * share);
   costs.outside.push_back(fmt::format(
       "compute: no curve is of {}{}, {} of the units' time; taken at the memory bandwidth",
       fmt::join(names, ", "), unknown.size() > names.size() ? " and others" : "", percent(share)));
@@ -297,7 +297,7 @@ StepCosts computed_units(const Model& model, const Gpu& gpu, Precision precision
     if (!costs.host_computes) add_launches(costs, model, roofline, precision, efficiency);
     costs.uncertainty = analytic_error(gpu, efficiency, precision);
     if (const double narrow = narrow_share(model, gpu); narrow > 0) {
-      costs.uncertainty = std::hypot(costs.uncertainty, kNarrowError * narrow);
+      costs.outside_error = kNarrowError * narrow;
       costs.outside.push_back(
           fmt::format("compute: {} of its products' FLOPs are narrower than "
                       "those that were measured on {}",
@@ -305,6 +305,7 @@ StepCosts computed_units(const Model& model, const Gpu& gpu, Precision precision
     }
     name_basis(costs, gpu);
     if (model.captured) add_unknown_kernels(costs, model, roofline, batch);
+    costs.uncertainty = std::hypot(costs.uncertainty, costs.outside_error);
     if (!gpu.kernels || !gpu.kernels->relative.empty()) {
       costs.outside.push_back("compute: shares of peak and bandwidth " + shares_line(gpu));
     }

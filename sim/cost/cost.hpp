@@ -223,6 +223,9 @@ struct StepCosts {
   /// of what is computed, what the profile says of itself (compute_error) and of its transfer. The
   /// optimizer's counts by its share.
   double uncertainty = 0;
+  /// Part of `uncertainty` that some kernels alone add: products narrower than any that was
+  /// measured, and kernels of a captured model that no curve is of.
+  double outside_error = 0;
   /// Measured on a CPU: the thread that issues operations also computes.
   bool host_computes = false;
   std::string origin;  ///< "fitted kernels", "datasheet", "measured (FILE)", "transferred from

@@ -115,7 +115,7 @@ Seconds Roofline::single_time(const Operator& op, double batch, Direction direct
          std::max({arithmetic, traffic, image_time(op, batch, elements, direction)}) + weights;
 }
 
-/// Nothing where the scan's kernels are not known, or attention's share is said.
+/// The time is nothing where the scan's kernels are not known, or attention's share is said.
 std::optional<Seconds> Roofline::scan_time(const Scan& scan, double batch) const {
   if (scan.occupied == Seconds(0) || multiprocessors_ == 0 || attention_stated_)
     return std::nullopt;

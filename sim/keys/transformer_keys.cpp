@@ -59,7 +59,7 @@ std::vector<Key> joined(std::initializer_list<std::vector<Key>> parts) {
   return all;
 }
 
-/// Of the kinds of mixers whose keys stand in a section.
+/// Keys of the mixers that stand in a section.
 std::vector<Key> keys_of_mixers(std::string_view section) {
   std::vector<Key> keys;
   for (const MixerKind& kind : mixer_kinds()) {

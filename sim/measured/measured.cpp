@@ -59,7 +59,7 @@ std::string collective_name(const std::string& what, Bytes size, std::int64_t ra
   return fmt::format("{} of {} over {} ranks", what, format(size), ranks);
 }
 
-/// Of curves: at the smallest and the largest size that each was fitted on.
+/// Adds what curves say of the smallest and the largest size that each was fitted on.
 void add_curves(const fs::path& file, MeasuredFolder& found) {
   const CommProfile profile = read_comm_profile(Document::load(file)->root());
   if (found.device.empty()) found.device = profile.hardware;

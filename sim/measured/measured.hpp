@@ -22,8 +22,8 @@ struct MeasuredPart {
   bool operator==(const MeasuredPart&) const = default;
 };
 
-/// What a folder of `rehearse calibrate` or `rehearse record` holds, or a profile alone: both write
-/// the same files.
+/// Measurements of a folder of `rehearse calibrate` or `rehearse record`, which write the same
+/// files, or of a profile alone.
 struct MeasuredFolder {
   std::string name{};                          ///< as it was asked for
   std::string command{}, device{}, library{};  ///< who measured, on what, with which LibTorch

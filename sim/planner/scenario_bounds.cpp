@@ -24,7 +24,9 @@
 namespace rehearse::inline planner {
 namespace {
 
-constexpr double kWiderThanCosts = 1.5;
+/// An interval's half-width over that of its costs, and what few steps of which one stops add to it
+/// in ln, at most.
+constexpr double kWiderThanCosts = 1.5, kFewSteps = 2;
 
 /// The compute of a program's busiest lane in one iteration, at a slowdown of 1.
 Seconds busiest_lane(const Program& program) {
@@ -54,8 +56,7 @@ double slowest_rank(const Schedule& schedule) {
   return std::log(most);
 }
 
-/// How far below an estimate its interval's end may lie, as a factor: half-widths of mechanisms
-/// come to more than those of the costs, and of few steps of which one stops little is known.
+/// How far below an estimate its interval's end may lie, as a factor.
 double least_end(const Scenario& scenario, const Machine& machine) {
   double compute = 0;
   for (const StepCosts& costs : group_costs(scenario)) {
@@ -63,7 +64,7 @@ double least_end(const Scenario& scenario, const Machine& machine) {
   }
   const double fleet = scenario.run.usual_spread ? slowest_rank(machine.schedule) : 0;
   const double most = std::hypot(compute, model_error(scenario, machine.schedule).step, fleet);
-  return std::exp(-kWiderThanCosts * most - (machine.schedule.interruptions.any() ? 2 : 0));
+  return std::exp(-kWiderThanCosts * most - (machine.schedule.interruptions.any() ? kFewSteps : 0));
 }
 
 /// What no simulated step is below, of the slowest rank's compute: jitter of at most 1 %, of which

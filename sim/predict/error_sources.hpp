@@ -9,7 +9,7 @@
 
 namespace rehearse::inline prediction {
 
-/// Of what mechanisms_of() does not tell: a machine simulated with compute, then with
+/// Simulations of what mechanisms_of() does not tell: the machine with compute, then with
 /// communication, then with experts' tokens as routers leave them, then with what is taken for
 /// granted of how GPUs differ, then with what parameter servers' hosts allow, at both ends of their
 /// intervals, each in a process of its own beside this one. To be started before this process

@@ -10,7 +10,7 @@
 
 namespace rehearse::inline prediction {
 
-// What a scenario's interval is told by.
+// These facts of a scenario decide what its interval is told by.
 
 /// Whether all times are computed from kernels: none is measured or given.
 bool is_computed(const std::vector<StepCosts>& costs);

@@ -20,7 +20,7 @@ namespace {
 
 using Shares = std::map<std::string, double>;
 
-/// What is less comes from rounding.
+/// A smaller share comes from rounding.
 constexpr double kNoShare = 1e-9;
 
 std::map<std::string, double> read_errors() {
@@ -120,7 +120,8 @@ bool has_mechanisms(const Schedule& schedule, const std::vector<StepCosts>& cost
   return is_computed(costs) && !has_updates(schedule);
 }
 
-std::vector<Mechanism> mechanisms_of(const Scenario& scenario, const RunFacts& facts) {
+std::vector<Mechanism> mechanisms_of(const Scenario& scenario, const RunFacts& facts,
+                                     const std::vector<StepCosts>& costs) {
   const Schedule& schedule = facts.schedule;
   const Anatomy anatomy = dissect(schedule, facts.trace, basis_of(facts).iterations);
   const Breakdown& parts = anatomy.breakdown;
@@ -135,6 +136,11 @@ std::vector<Mechanism> mechanisms_of(const Scenario& scenario, const RunFacts& f
   };
   for (const auto& [name, share] : shares_of_kernels(scenario, facts.compute))
     add(name, compute * share);
+  const StepCosts& least_known = std::ranges::max(costs, {}, &StepCosts::outside_error);
+  if (compute > 0 && least_known.outside_error > 0)
+    mechanisms.push_back({.name = "kernels beyond measurements",
+                          .share = compute,
+                          .error = least_known.outside_error});
   if (scenario.model.active_parameters() < scenario.model.parameters()) add("experts", compute);
   if (trains_adapters(scenario.model)) add("adapters", compute);
   add(scenario.run.efficiency.host_launch ? "the host's launches as stated" : "the host's launches",

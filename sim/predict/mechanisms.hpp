@@ -17,8 +17,10 @@ bool has_mechanisms(const Schedule& schedule, const std::vector<StepCosts>& cost
 /// is d ln(step) / d ln(time of the mechanism). A step is as many times as long as all its times
 /// are: the shares of kernels, links and the host come to 1, and idle time is waiting for these.
 /// Half-widths are those of platforms/intervals.yaml, where measured rows told them. The widest
-/// comes first. Empty where no rank computes.
-std::vector<Mechanism> mechanisms_of(const Scenario& scenario, const RunFacts& facts);
+/// comes first. Kernels that were measured nowhere have the error that their costs say
+/// (StepCosts::outside_error). Empty where no rank computes.
+std::vector<Mechanism> mechanisms_of(const Scenario& scenario, const RunFacts& facts,
+                                     const std::vector<StepCosts>& costs);
 
 /// Both ends of each: the step is exp(width) times as long or short. Communication comes out at its
 /// upper end where it then takes longer than the step.

@@ -340,7 +340,7 @@ Prediction predict(const Scenario& scenario, Machine machine, const Options& opt
   if (largest.sought()) facts.memory->largest_batch_per_gpu = largest.found();
   if (!options.find_largest_batch || largest.sought()) facts.schedule_at_batch = {};
   std::vector<Mechanism> mechanisms;
-  if (by_mechanism && shifted) mechanisms = mechanisms_of(scenario, facts);
+  if (by_mechanism && shifted) mechanisms = mechanisms_of(scenario, facts, costs);
   if (shifted) {
     result.error_sources = shifted->error_sources(result.trace);
     for (ErrorSource& source : error_sources(mechanisms, headline(facts)))

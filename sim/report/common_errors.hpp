@@ -18,9 +18,8 @@ ErrorShifts shifts_of(const std::vector<ErrorSource>& sources);
 inline constexpr const char* kOwnError = "this layout";
 
 /// The 90 % interval of ln(second over first) about its best estimate, where each source moves both
-/// by what it moves each: what it moves them by together cancels but for kOwnError,
-/// and sources add
-/// in quadrature.
+/// by what it moves each. What it moves them by together cancels, but for kOwnError, and sources
+/// add in quadrature. Sides that nothing tells apart have no width.
 Ends<double> together(const ErrorShifts& first, const ErrorShifts& second);
 
 /// The probability that a ratio is above 1, of which the best estimate and the 90 % interval are

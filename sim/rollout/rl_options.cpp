@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
 #include "config/fields.hpp"
@@ -161,6 +162,21 @@ void check_rl(Map& map, RlOptions& rl) {
 }
 
 }  // namespace
+
+Lengths total(const RlLengths& lengths) {
+  const Lengths &prompt = lengths.prompt, &response = lengths.response;
+  return {.mean = prompt.mean + response.mean,
+          .deviation = std::hypot(prompt.deviation, response.deviation),
+          .limit = prompt.limit > 0 && response.limit > 0 ? prompt.limit + response.limit : 0};
+}
+
+double longest(const RlLengths& lengths) {
+  constexpr double kBeyondMean = 10;
+  const auto of = [](const Lengths& one) {
+    return one.limit > 0 ? one.limit : kBeyondMean * one.mean;
+  };
+  return of(lengths.prompt) + of(lengths.response);
+}
 
 bool generates(RlAlgorithm algorithm) { return algorithm < RlAlgorithm::dpo; }
 std::string to_string(RlAlgorithm algorithm) { return name_of(kAlgorithms, algorithm); }

@@ -22,6 +22,11 @@ struct RlLengths {
   Lengths prompt, response;
 };
 
+/// Of prompt and response together; without a limit where one of them has none.
+Lengths total(const RlLengths& lengths);
+/// Tokens of the longest sequence: of prompt and response each its limit, or ten times its mean.
+double longest(const RlLengths& lengths);
+
 struct GeneratorOptions {
   std::string engine = "vllm";
   int tensor_parallel = 1, attention_data_parallel = 1;
@@ -36,7 +41,7 @@ struct GeneratorOptions {
 };
 
 struct StalenessOptions {
-  std::int64_t limit = 0;  ///< updates between a trajectory's weights and the update it is part of
+  std::int64_t limit = 0;  ///< steps between a trajectory's weights and its training
   /// Sequences go on over a refit, and new ones start where others end; else a batch is generated
   /// whole.
   bool in_flight = false;

@@ -15,32 +15,14 @@
 #include "predict/report_of.hpp"
 #include "rollout/forward_pass.hpp"
 #include "rollout/refit.hpp"
+#include "rollout/rl_generator.hpp"
 #include "scenario/training_part.hpp"
 
 namespace rehearse::inline rollout {
 namespace {
 
-/// Share of a GPU that a generator beside a trainer takes where nobody says (NeMo-RL's recipes:
-/// vllm_cfg.gpu_memory_utilization = 0.6).
-constexpr double kColocatedMemory = 0.6;
 /// Context and CUDA graphs of an engine that sleeps (vLLM's sleep mode frees weights and cache).
 constexpr double kAsleep = 2.0 * 1024 * 1024 * 1024;
-
-Lengths total(const RlLengths& lengths) {
-  const Lengths &prompt = lengths.prompt, &response = lengths.response;
-  return {.mean = prompt.mean + response.mean,
-          .deviation = std::hypot(prompt.deviation, response.deviation),
-          .limit = prompt.limit > 0 && response.limit > 0 ? prompt.limit + response.limit : 0};
-}
-
-/// Tokens of the longest sequence: of prompt and response each its limit, or ten times its mean.
-double longest_of(const RlOptions& options) {
-  constexpr double kBeyondMean = 10;
-  const auto longest = [](const Lengths& one) {
-    return one.limit > 0 ? one.limit : kBeyondMean * one.mean;
-  };
-  return longest(options.lengths.prompt) + longest(options.lengths.response);
-}
 
 /// The scenario's own, or with samples that are full of such sequences.
 std::vector<std::string> packed_samples(Map& root, const RlOptions& options, RlQuestion& question) {
@@ -81,11 +63,6 @@ double samples_of_update(const RlOptions& options, const Scenario& trainer) {
 /// Micro-batches of an update, so that its samples are trained on.
 void set_micro_batches(const RlOptions& options, Scenario& trainer, TrainerParts& parts) {
   int* const micro = micro_batches_of(trainer.strategy);
-  if (micro == nullptr)
-    throw InputError(fmt::format(
-        "{}: error: rl: the strategy accumulates no micro-batches, as an update's samples need\n"
-        "remedy: ddp, fsdp and zero do",
-        trainer.file));
   const double of_one = machine_of(trainer).schedule.samples_per_iteration / *micro;
   parts.samples = samples_of_update(options, trainer);
   *micro = static_cast<int>(std::max(1.0, std::ceil(parts.samples / of_one - 1e-9)));
@@ -137,73 +114,6 @@ TrainerRun play_trainer(const RlOptions& options, Scenario trainer, bool needs_f
                          report.memory->context;
   }
   return run;
-}
-
-std::vector<Request> requests_of(const RlOptions& options, std::uint64_t seed, std::int64_t step) {
-  const auto prompts = static_cast<std::size_t>(options.prompts);
-  const auto of_prompt = static_cast<std::size_t>(options.generations);
-  const auto at = static_cast<std::uint64_t>(step);
-  const std::vector<double> prompt = draw(options.lengths.prompt, prompts, seed, "rl prompts", at);
-  const std::vector<double> response =
-      draw(options.lengths.response, prompts * of_prompt, seed, "rl responses", at);
-  const double longest = longest_of(options);
-  std::vector<Request> requests;
-  for (std::size_t i = 0; i < response.size(); ++i)
-    requests.push_back({.prompt = std::min(prompt[i / of_prompt], longest - 1),
-                        .response = std::clamp(longest - prompt[i / of_prompt], 1.0, response[i]),
-                        .group = static_cast<std::size_t>(step) * prompts + i / of_prompt});
-  return requests;
-}
-
-/// The engines, and what they hold.
-struct Generator {
-  DecodeModel model;
-  std::size_t copies = 0;
-  double places = 0;
-  double memory = 0;
-};
-
-Cluster generator_cluster(const RlOptions& options, const Cluster& trainer) {
-  if (options.generator.colocated()) return trainer;
-  Cluster cluster = trainer;
-  cluster.groups.resize(1);
-  cluster.groups.front().nodes = static_cast<int>(options.generator.nodes);
-  return cluster;
-}
-
-Generator make_generator(const RlOptions& options, const Scenario& trainer) {
-  const GeneratorOptions& asked = options.generator;
-  const Engine engine = read_engine(asked.engine);
-  const Cluster cluster = generator_cluster(options, trainer.cluster);
-  const Serving serving{.tensor_parallel = asked.tensor_parallel,
-                        .attention_data_parallel = asked.attention_data_parallel,
-                        .format = asked.format};
-  const double share = asked.memory.value_or(asked.colocated() ? kColocatedMemory : engine.memory);
-  try {
-    Generator generator{.model = DecodeModel(*trainer.transformer, cluster, engine, serving),
-                        .memory = share};
-    const auto ranks = static_cast<std::size_t>(serving.ranks());
-    if (cluster.gpu_count() % ranks != 0)
-      throw std::invalid_argument(
-          fmt::format("copies of {} GPUs do not divide {}", ranks, cluster.gpu_count()));
-    generator.copies =
-        cluster.gpu_count() / ranks * static_cast<std::size_t>(asked.attention_data_parallel);
-    const double longest = longest_of(options);
-    const Bytes of_longest = generator.model.cache_of(longest);
-    generator.places = generator.model.cache_memory(share) / of_longest * longest;
-    if (generator.places < longest)
-      throw std::invalid_argument(fmt::format(
-          "the weights take {} of a GPU, and {:.0f} % of its {} leave no place for a sequence of "
-          "{:.0f} tokens",
-          format(generator.model.weights()), 100 * share, format(generator.model.gpu().memory),
-          longest));
-    return generator;
-  } catch (const std::invalid_argument& wrong) {
-    throw InputError(fmt::format(
-        "{}: error: rl.generator: {}\n"
-        "remedy: change rl.generator.tensor_parallel, memory or nodes, or limits of rl.lengths",
-        trainer.file, wrong.what()));
-  }
 }
 
 void add_memory(const Generator& generator, const TrainerParts& trainer, RlReport& report) {
@@ -264,7 +174,7 @@ class Errors {
 void warn(const RlOptions& options, RlReport& report) {
   if (report.lag && report.lag->most_age > 0)
     report.warnings.push_back(
-        fmt::format("responses are up to {:.0f} updates old when they are trained on: what that "
+        fmt::format("responses are up to {:.0f} steps old when they are trained on: what that "
                     "costs in reward "
                     "is not predicted. AReaL (arXiv 2505.24298) keeps its reward to an age of 8 "
                     "with a decoupled "
@@ -363,6 +273,19 @@ RlQuestion read_rl_question(const Document& document) {
   if (!question.trainer.transformer)
     root.at_key("model").fail("post-training is of language models here",
                               "use: llama_3_8b, or another transformer");
+  if (micro_batches_of(question.trainer.strategy) == nullptr)
+    root.at_key("strategy")
+        .fail("it accumulates no micro-batches, as an update's samples need",
+              "ddp, fsdp and zero do");
+  if (!generates(question.options.algorithm)) return question;
+  try {
+    make_generator(question.options, question.trainer);
+  } catch (const std::invalid_argument& wrong) {
+    Map rl = root.require("rl").as_map();
+    (rl.has("generator") ? rl.at_key("generator") : root.at_key("rl"))
+        .fail(wrong.what(),
+              "change rl.generator.tensor_parallel, memory or nodes, or limits of rl.lengths");
+  }
   return question;
 }
 

@@ -19,7 +19,7 @@ double tokens_per_second(const RlReport& report) { return report.tokens / report
 
 std::string lag_lines(const LagRun& lag) {
   std::string text = fmt::format(
-      "age of responses   mean {:.2f} updates, at most {:.0f}:", lag.mean_age, lag.most_age);
+      "age of responses   mean {:.2f} steps, at most {:.0f}:", lag.mean_age, lag.most_age);
   for (std::size_t age = 0; age < lag.ages.size(); ++age)
     if (lag.ages[age] >= 0.005) text += fmt::format("  {}: {:.0f} %", age, 100 * lag.ages[age]);
   text += fmt::format("\nwaiting            the trainer {} of a step, the generator {}\n",

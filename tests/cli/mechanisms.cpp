@@ -85,6 +85,21 @@ BOOST_DATA_TEST_CASE(shares_are_what_a_slower_part_costs,
              told.kernels << " of " << exact);
 }
 
+// A captured network's kernels that no curve is of are taken at the memory bandwidth.
+BOOST_AUTO_TEST_CASE(kernels_beyond_measurements_widen_the_interval) {
+  const auto document = Document::load(data_folder() / "scenarios/captured/dit_xl_2.yaml")
+                            ->with_overrides({"run.efficiency={host_launch: 0us}"});
+  const Scenario scenario = solved(read_scenario(*document));
+  const StepCosts costs = group_costs(scenario).front();
+  BOOST_REQUIRE(costs.outside_error > 0);
+  const double found = std::stod(in_child_process([&] {
+    for (const Mechanism& one : predict(scenario, {.find_largest_batch = false}).report.mechanisms)
+      if (one.name == "kernels beyond measurements") return nlohmann::json(one.width()).dump();
+    return std::string("0");
+  }));
+  BOOST_TEST(found == costs.outside_error, boost::test_tools::tolerance(0.05));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 }  // namespace
 }  // namespace rehearse

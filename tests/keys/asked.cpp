@@ -108,9 +108,11 @@ class Corpus {
     if (folder == "models") return "model.family.";
     if (folder == "clusters") return "cluster.";
     if (folder == "kernels") return std::nullopt;  // of platforms/kernels/fit, told in its README
-    if (folder == "frameworks") return std::nullopt;  // told in their README
+    if (folder == "frameworks" || folder == "engines")
+      return std::nullopt;  // told in their READMEs
     if (folder == "formats" || path.filename() == "hub.yaml") return std::nullopt;  // likewise
-    if (path.filename() == "servers.yaml" || path.filename() == "prices.yaml")
+    if (path.filename() == "servers.yaml" || path.filename() == "prices.yaml" ||
+        path.filename() == "intervals.yaml")
       return std::nullopt;                             // told in themselves
     if (folder == "convergence") return std::nullopt;  // laws and points, told in their headers
     if (folder == "comm") return "comm_profile/";
