@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "cluster/scale.hpp"
-#include "predict/interval_scale.hpp"
+#include "predict/interval_facts.hpp"
 #include "scenario/speed_spread.hpp"
 #include "schedule/jitter.hpp"
 #include "strategy/server_host.hpp"
@@ -17,10 +17,6 @@ enum class Source { compute, launches, communication, transport, routing, server
 
 /// The second is the first that is like all others.
 constexpr std::uint32_t kShiftedSteps = 2;
-
-/// Of peaks computed from an architecture. Chosen so that 90 % of the 69 allocated peaks that
-/// litgpt and torchtune publish lie inside (`rehearse validate fine_tuning_memory`).
-constexpr MemoryError kComputed{.peak = 0.1, .activations = 0.25};
 
 /// Which of the cluster's groups a rank's node belongs to.
 std::size_t group_index(const Cluster& cluster, NodeId node) {
@@ -293,14 +289,6 @@ std::vector<ErrorSource> ShiftedRuns::error_sources(const Trace& trace) {
 ModelError model_error(const Scenario& scenario, const Schedule& schedule) {
   const bool sockets = scenario.comm && scenario.comm->transport && communicates(schedule);
   return sockets ? ModelError{.step = 0.08, .staleness = 0.045} : ModelError{};
-}
-
-MemoryError memory_error(const Scenario& scenario, const std::vector<StepCosts>& costs) {
-  const std::optional<IntervalBasis> basis = memory_basis(scenario, costs);
-  if (!basis) return {};
-  return {.peak = basis->factor * kComputed.peak,
-          .activations = basis->factor * kComputed.activations,
-          .used_over_peak = used_memory_basis(costs)->factor / basis->factor};
 }
 
 }  // namespace rehearse::inline prediction

@@ -46,8 +46,4 @@ ModelError model_error(const Scenario& scenario, const Schedule& schedule);
 /// True if ranks send each other anything.
 bool communicates(const Schedule& schedule);
 
-/// Error of a predicted memory peak. It is wider where sizes follow from an architecture, because
-/// frameworks and their versions keep what nobody states.
-MemoryError memory_error(const Scenario& scenario, const std::vector<StepCosts>& costs);
-
 }  // namespace rehearse::inline prediction

@@ -5,11 +5,9 @@
 #include <map>
 #include <string>
 
-#include "base/data_folder.hpp"
-#include "base/error.hpp"
 #include "collective/collective_cost.hpp"
-#include "config/document.hpp"
-#include "predict/interval_scale.hpp"
+#include "predict/interval_errors.hpp"
+#include "predict/interval_facts.hpp"
 #include "report/anatomy.hpp"
 #include "report/basis.hpp"
 #include "report/common_errors.hpp"
@@ -22,23 +20,6 @@ using Shares = std::map<std::string, double>;
 
 /// A smaller share comes from rounding.
 constexpr double kNoShare = 1e-9;
-
-std::map<std::string, double> read_errors() {
-  const auto document = Document::load(platforms_path("intervals.yaml"));
-  Map mechanisms = document->root().as_map().require("mechanisms").as_map();
-  std::map<std::string, double> errors;
-  for (const std::string& name : mechanisms.keys())
-    errors[name] = mechanisms.require(name).as_map().require("error").as_positive_number();
-  return errors;
-}
-
-double error_of(const std::string& mechanism) {
-  static const std::map<std::string, double> kErrors = read_errors();
-  const auto found = kErrors.find(mechanism);
-  if (found == kErrors.end())
-    throw InternalError("internal error: platforms/intervals.yaml lacks mechanism " + mechanism);
-  return found->second;
-}
 
 /// Kernels whose times rest on the same thing: those of a family, and all that passes over memory.
 std::string kernels_of(CostFamily family) {
@@ -132,7 +113,8 @@ std::vector<Mechanism> mechanisms_of(const Scenario& scenario, const RunFacts& f
   std::vector<Mechanism> mechanisms;
   const auto add = [&](const std::string& name, double share) {
     if (share > kNoShare)
-      mechanisms.push_back({.name = name, .share = share, .error = error_of(name)});
+      mechanisms.push_back(
+          {.name = name, .share = share, .error = interval_error(IntervalOf::times, name)});
   };
   for (const auto& [name, share] : shares_of_kernels(scenario, facts.compute))
     add(name, compute * share);

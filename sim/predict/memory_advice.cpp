@@ -7,8 +7,8 @@
 
 #include "base/printable.hpp"
 #include "engine/engine.hpp"
-#include "predict/error_sources.hpp"
 #include "predict/measured_job.hpp"
+#include "predict/memory_mechanisms.hpp"
 #include "predict/single_changes.hpp"
 #include "predict/wire.hpp"
 #include "report/measures.hpp"
@@ -45,7 +45,9 @@ FittingChange figures_of(const Scenario& scenario, const Machine& machine) {
   options.enough = until_steady(scenario, machine.schedule);
   const Trace trace = run(machine, options);
   RunFacts facts = bare_facts(scenario, machine.schedule, trace);
-  facts.memory_error = memory_error(scenario, group_costs(scenario));
+  facts.memory_mechanisms = [&](const MemoryReport& memory) {
+    return memory_mechanisms(scenario, group_costs(scenario), memory);
+  };
   const Report report = summarize(facts);
   const MemoryReport& memory = *report.memory;
   const std::optional<MemoryFit> fit = memory_fit(report);

@@ -12,10 +12,10 @@
 #include "predict/error_sources.hpp"
 #include "predict/fewer_nodes.hpp"
 #include "predict/headline_run.hpp"
-#include "predict/interval_scale.hpp"
 #include "predict/largest_batch.hpp"
 #include "predict/measured_job.hpp"
 #include "predict/mechanisms.hpp"
+#include "predict/memory_mechanisms.hpp"
 #include "predict/replications.hpp"
 #include "predict/synchronous_part.hpp"
 #include "report/compute_grounds.hpp"
@@ -350,7 +350,9 @@ Prediction predict(const Scenario& scenario, Machine machine, const Options& opt
       mechanisms.push_back(one);
     std::ranges::stable_sort(mechanisms, std::ranges::greater{}, &Mechanism::width);
   }
-  facts.memory_error = memory_error(scenario, costs);
+  facts.memory_mechanisms = [&](const MemoryReport& memory) {
+    return memory_mechanisms(scenario, costs, memory);
+  };
   facts.model_error = model_error(scenario, schedule);
   facts.replications = typical.of;
   facts.replications_error = typical.error;
@@ -362,8 +364,6 @@ Prediction predict(const Scenario& scenario, Machine machine, const Options& opt
   }
   result.report = summarize(facts);
   result.report.mechanisms = std::move(mechanisms);
-  result.report.memory_basis = memory_basis(scenario, costs);
-  result.report.used_basis = used_memory_basis(costs);
   if (!options.intervals)
     std::erase_if(result.report.intervals, [&](const KeyBounds& one) {
       return !options.memory_interval || !one.key.starts_with("memory.");

@@ -54,27 +54,12 @@ Ends<double> staleness_bounds(double mean, const std::vector<ErrorSource>& sourc
   return {std::max(0.0, mean + off.low), mean + off.high};
 }
 
-/// The share of activations in the peak decides what their error does.
-Ends<double> memory_bounds(const MemoryReport& memory, const MemoryError& error) {
-  const double peak = memory.allocated_peak.value();
-  const auto of = [&](MemoryKind kind) {
-    return memory.at_peak.by_kind[static_cast<std::size_t>(kind)].value();
-  };
-  const double estimated = of(MemoryKind::activations) + of(MemoryKind::workspace);
-  const double share = peak > 0 ? estimated / peak : 0;
-  const double factor = std::exp(std::hypot(error.peak, error.activations * share));
-  return {peak / factor, peak * factor};
-}
-
-Ends<double> used_bounds(const MemoryReport& memory, const MemoryError& error,
-                         const Ends<double>& allocated) {
-  const double used = memory.used().value();
-  if (error.used_over_peak && allocated.low > 0) {
-    const double factor = std::pow(allocated.high / allocated.low, *error.used_over_peak / 2);
-    return {used / factor, used * factor};
-  }
-  const double beside = used - memory.allocated_peak.value();
-  return {allocated.low + beside, allocated.high + beside};
+/// Mechanisms err independently.
+Ends<double> memory_bounds(Bytes best, const std::vector<Mechanism>& mechanisms) {
+  double squares = 0;
+  for (const Mechanism& one : mechanisms) squares += square(one.width());
+  const double factor = std::exp(std::sqrt(squares));
+  return {best.value() / factor, best.value() * factor};
 }
 
 /// The interval of what takes as long as the whole training: that of its steps and that of its
@@ -151,10 +136,11 @@ std::vector<KeyBounds> intervals_of(const Report& report, const RunFacts& facts,
     intervals.push_back({"train_time_s", with_length(time, as_time(time), report.loss)});
   }
   if (report.memory) {
+    const MemoryMechanisms& mechanisms = report.memory_mechanisms;
+    intervals.push_back({"memory.allocated_peak_bytes",
+                         memory_bounds(report.memory->allocated_peak, mechanisms.allocated)});
     intervals.push_back(
-        {"memory.allocated_peak_bytes", memory_bounds(*report.memory, facts.memory_error)});
-    intervals.push_back({"memory.used_bytes",
-                         used_bounds(*report.memory, facts.memory_error, intervals.back().bounds)});
+        {"memory.used_bytes", memory_bounds(report.memory->used(), mechanisms.used)});
   }
   if (report.staleness) {
     const double mean = report.staleness->mean;
@@ -179,7 +165,7 @@ std::vector<KeyBounds> intervals_of(const Report& report, const RunFacts& facts,
   return intervals;
 }
 
-void add_mechanisms(const std::vector<Mechanism>& mechanisms, Page& page) {
+void add_mechanisms(const std::string& of, const std::vector<Mechanism>& mechanisms, Page& page) {
   constexpr double kShown = 0.01;
   std::string text;
   for (const Mechanism& one : mechanisms) {
@@ -191,7 +177,7 @@ void add_mechanisms(const std::vector<Mechanism>& mechanisms, Page& page) {
     else
       text += fmt::format("{} ± {}", one.name, percent(above));
   }
-  if (!text.empty()) page.wrapped_field("interval", Ink::faint, "step time: " + text);
+  if (!text.empty()) page.wrapped_field("interval", Ink::faint, of + ": " + text);
 }
 
 const std::vector<std::string>& interval_keys() {

@@ -33,8 +33,8 @@ Ends<double> log_bounds(double best, const std::vector<ErrorSource>& sources,
 std::vector<KeyBounds> intervals_of(const Report& report, const RunFacts& facts,
                                     const Sampling& sampling);
 
-/// Says what the step time's interval consists of: mechanisms of 1 % and more.
-void add_mechanisms(const std::vector<Mechanism>& mechanisms, Page& page);
+/// Says what the interval `of` a figure consists of: mechanisms of 1 % and more.
+void add_mechanisms(const std::string& of, const std::vector<Mechanism>& mechanisms, Page& page);
 
 /// All keys that a report may have intervals of, in their order.
 const std::vector<std::string>& interval_keys();

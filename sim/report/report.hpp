@@ -52,21 +52,21 @@ struct ErrorSource {
 /// A part of a prediction whose error is known on its own, as platforms/intervals.yaml names it.
 struct Mechanism {
   std::string name;  ///< "matrix products, carried over"
-  double share = 0;  ///< d ln(step time) / d ln(its own time)
-  double error = 0;  ///< half-width of the 90 % interval of ln(its own time)
+  double share = 0;  ///< d ln(step time) / d ln(its own time), or of bytes
+  double error = 0;  ///< half-width of the 90 % interval of ln(its own time), or of ln(its bytes)
   /// Of communication: what all of it takes, also beside compute, over the step time, at the upper
   /// end of its own interval.
   std::optional<double> whole = {};
 
-  double width() const { return share * error; }  ///< half-width in ln(step time)
+  double width() const { return share * error; }  ///< half-width in ln(step time), in ln(bytes)
   /// The step over its best estimate at the upper end: communication may no longer be hidden.
   double upper() const { return std::max(std::exp(width()), whole.value_or(0)); }
 };
 
-/// A group of measured rows, of platforms/intervals.yaml.
-struct IntervalBasis {
-  std::string group;  ///< "layouts, own kernels"
-  double factor = 1;  ///< of the half-width in ln that the sources of error give
+/// What the errors of a GPU's memory come from, the widest first.
+struct MemoryMechanisms {
+  std::vector<Mechanism> allocated;  ///< of the peak of what is allocated
+  std::vector<Mechanism> used;       ///< of all that is taken of the GPU
 };
 
 /// Memory of one kind of rank, in short.
@@ -317,12 +317,10 @@ struct Report {
   /// 90 % intervals of the numbers above that a real run of this length would report (medians and
   /// means, not single steps), in their order.
   std::vector<KeyBounds> intervals;
-  /// Whose measured steps and peaks say how wide those of time and of memory are.
-  /// What a GPU uses in all has rows of its own.
   /// What the interval of the step time consists of, the widest first; empty: both ends of what may
   /// be off were simulated.
   std::vector<Mechanism> mechanisms;
-  std::optional<IntervalBasis> memory_basis, used_basis;
+  MemoryMechanisms memory_mechanisms;
 
   std::vector<CollectiveReport> collectives;
   std::vector<ComputeReport> compute;
@@ -379,15 +377,6 @@ struct ModelError {
   double staleness = 0;  ///< relative, on the mean staleness
 };
 
-/// Half-widths of the 90 % interval of ln(bytes) of a GPU's peak.
-struct MemoryError {
-  /// On all of it: rounding, workspaces, what libraries keep. A guess where all sizes are known.
-  double peak = 0.02;
-  double activations = 0;  ///< on activations and workspaces alone
-  /// Half-width of all that a GPU uses, over that of the peak; nothing: the rest is exact.
-  std::optional<double> used_over_peak = {};
-};
-
 /// Facts of a run besides its trace.
 struct RunFacts {
   const Scenario& scenario;
@@ -401,7 +390,8 @@ struct RunFacts {
   std::function<Schedule(std::int64_t batch)> schedule_at_batch = {};
   /// Errors that the costs may have, independent of one another.
   std::vector<ErrorSource> error_sources = {};
-  MemoryError memory_error = {};
+  /// What the errors of its memory come from; empty: its memory is taken as exact.
+  std::function<MemoryMechanisms(const MemoryReport&)> memory_mechanisms = {};
   /// Error of the model itself where all costs are known.
   ModelError model_error = {};
   /// The runs of which this is the median one, and how well their median is known.

@@ -95,8 +95,9 @@ constexpr auto json_fields(const Mechanism*) {
                     field("half_width", &Mechanism::error), field("whole", &Mechanism::whole));
 }
 
-constexpr auto json_fields(const IntervalBasis*) {
-  return std::tuple(field("group", &IntervalBasis::group), field("factor", &IntervalBasis::factor));
+constexpr auto json_fields(const MemoryMechanisms*) {
+  return std::tuple(field("allocated", &MemoryMechanisms::allocated),
+                    field("used", &MemoryMechanisms::used));
 }
 
 constexpr auto json_fields(const MemoryShare*) {
@@ -364,8 +365,7 @@ constexpr auto json_fields(const Report*) {
       field("goodput", &Report::goodput), field("start", &Report::start),
       field_as<IntervalsForm>("intervals", &Report::intervals),
       group<Report>("interval_basis", field("time", &Report::mechanisms),
-                    field("memory", &Report::memory_basis),
-                    field("used_memory", &Report::used_basis)),
+                    field("memory", &Report::memory_mechanisms)),
 
       field("bottleneck", &Report::bottleneck), field("provenance", &Report::provenance),
       field("compute", &Report::compute),

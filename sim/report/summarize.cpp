@@ -261,6 +261,8 @@ Report summarize(const RunFacts& facts) {
 
   report.stages = stages_of(facts.schedule, facts.trace, basis.first, basis.last);
   report.memory = memory_report(facts);
+  if (report.memory && facts.memory_mechanisms)
+    report.memory_mechanisms = facts.memory_mechanisms(*report.memory);
   report.staleness = staleness_of(basis);
   add_steady_state(basis, report);
   report.accuracy = accuracy_of(basis, report);

@@ -336,7 +336,8 @@ void add_grounds(const Report& report, Page& page) {
   add_folded("uncalibrated", report.outside_calibration, Ink::bad, page);
   page.wrapped_field("costs from", Ink::faint, report.provenance);
   add_compute(report.compute, page);
-  add_mechanisms(report.mechanisms, page);
+  add_mechanisms("step time", report.mechanisms, page);
+  add_mechanisms("peak of memory", report.memory_mechanisms.allocated, page);
   add_framework(report.framework, page);
   add_folded("assumed", report.assumptions, Ink::faint, page);
   page.wrapped_field("made by", Ink::faint, versions_text(report));

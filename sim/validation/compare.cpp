@@ -45,17 +45,14 @@ std::optional<Ends<double>> interval_of(const Json& report, const std::string& m
   return Ends<double>{interval->at(0).get<double>(), interval->at(1).get<double>()};
 }
 
-std::optional<IntervalBasis> basis_of(const Json& report, const std::string& metric) {
-  if (!metric.starts_with("memory.")) return std::nullopt;
-  const char* const of = metric == "memory.used_bytes" ? "used_memory" : "memory";
-  const Json basis = at_key(report, fmt::format("interval_basis.{}", of));
-  if (!basis.is_object()) return std::nullopt;
-  return IntervalBasis{basis.at("group").get<std::string>(), basis.at("factor").get<double>()};
-}
-
-std::vector<Mechanism> mechanisms_of(const Json& report) {
+/// Of the metric's interval; where it has none, nothing.
+std::vector<Mechanism> mechanisms_of(const Json& report, const std::string& metric) {
+  std::string of = "time";
+  if (metric == "memory.used_bytes") of = "memory.used";
+  if (metric == "memory.allocated_peak_bytes") of = "memory.allocated";
+  if (of == "time" && metric.starts_with("memory.")) return {};
   std::vector<Mechanism> mechanisms;
-  for (const Json& one : at_key(report, "interval_basis.time"))
+  for (const Json& one : at_key(report, "interval_basis." + of))
     mechanisms.push_back({.name = one.at("name").get<std::string>(),
                           .share = one.at("share").get<double>(),
                           .error = one.at("half_width").get<double>()});
@@ -125,8 +122,7 @@ ComparedMetric compare_metric(const ValidationCase& one, const Measurement& meas
   result.measured = measurement.value;
   result.predicted = number_at(report, key);
   result.interval = interval_of(report, key);
-  result.basis = basis_of(report, key);
-  if (!metric.starts_with("memory.")) result.mechanisms = mechanisms_of(report);
+  result.mechanisms = mechanisms_of(report, key);
   result.error = result.predicted - result.measured;
   if (error_kind(metric) == ErrorKind::relative) result.error /= result.measured;
   return result;

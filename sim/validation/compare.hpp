@@ -26,11 +26,10 @@ struct ComparedMetric {
   double predicted = 0;                  ///< likewise
   double error = 0;                      ///< as error_kind(metric) says
   std::optional<Ends<double>> interval;  ///< 90 %, in the metric's unit
-  std::optional<IntervalBasis> basis = {};  ///< of memory's interval
-  std::vector<Mechanism> mechanisms = {};   ///< of time's
-  std::string by = {};                      ///< who says so, where it is not the simulation itself
-  std::string means = {};                   ///< the same of forecasts, whatever they were fitted to
-  std::string setting = {};                 ///< whose runs differ by their seed alone; of accuracy
+  std::vector<Mechanism> mechanisms = {};  ///< of its interval
+  std::string by = {};                     ///< who says so, where it is not the simulation itself
+  std::string means = {};                  ///< the same of forecasts, whatever they were fitted to
+  std::string setting = {};                ///< whose runs differ by their seed alone; of accuracy
   std::optional<double> mean = {};    ///< of a forecast's accuracy, whose `predicted` is a median
   std::optional<SaidOdds> odds = {};  ///< of a forecast's verdict
   std::optional<double> fits_chance = {};  ///< of whether a step fits: that it does

@@ -93,10 +93,6 @@ Json metric_object(const ComparedMetric& metric) {
     object["interval"] =
         metric.interval ? Json::array({metric.interval->low, metric.interval->high}) : Json();
     object["inside"] = metric.inside() ? Json(*metric.inside()) : Json();
-    if (metric.basis) {
-      object["interval_group"] = metric.basis->group;
-      object["interval_factor"] = metric.basis->factor;
-    }
     for (const Mechanism& one : metric.mechanisms)
       object["mechanisms"][one.name] = {{"share", one.share}, {"half_width", one.error}};
   }

@@ -85,6 +85,28 @@ BOOST_DATA_TEST_CASE(shares_are_what_a_slower_part_costs,
              told.kernels << " of " << exact);
 }
 
+// Each byte of a peak, and of all that is taken, belongs to one mechanism.
+BOOST_DATA_TEST_CASE(shares_of_memory_are_whole,
+                     data::make({"p5_llama7b_fsdp", "p5_llama3_70b_tp8_pp4", "qlora_one_gpu"}),
+                     name) {
+  const Scenario scenario = scenario_named(name);
+  const std::string text = in_child_process([&] {
+    const Report report = predict(scenario, {.find_largest_batch = false}).report;
+    const auto whole = [](const std::vector<Mechanism>& mechanisms) {
+      double shares = 0;
+      for (const Mechanism& one : mechanisms)
+        if (!one.name.starts_with("this ") && !one.name.starts_with("all ")) shares += one.share;
+      return shares;
+    };
+    return nlohmann::json{whole(report.memory_mechanisms.allocated),
+                          whole(report.memory_mechanisms.used)}
+        .dump();
+  });
+  const auto json = nlohmann::json::parse(text);
+  BOOST_TEST(json[0].get<double>() == 1, boost::test_tools::tolerance(1e-9));
+  BOOST_TEST(json[1].get<double>() == 1, boost::test_tools::tolerance(1e-9));
+}
+
 // A captured network's kernels that no curve is of are taken at the memory bandwidth.
 BOOST_AUTO_TEST_CASE(kernels_beyond_measurements_widen_the_interval) {
   const auto document = Document::load(data_folder() / "scenarios/captured/dit_xl_2.yaml")

@@ -83,8 +83,8 @@ BOOST_AUTO_TEST_CASE(what_takes_as_long_as_the_samples_has_their_interval) {
   BOOST_TEST(!interval_of(report, "memory.allocated_peak_bytes"));
 }
 
-BOOST_AUTO_TEST_CASE(activations_have_an_error_of_their_own) {
-  const auto half_width = [](double activations, const MemoryError& error) {
+BOOST_AUTO_TEST_CASE(errors_of_memory_are_independent) {
+  const auto half_widths = [](const MemoryMechanisms& mechanisms) {
     Report report;
     report.step_time = Seconds(1);
     report.samples_per_s = 1;
@@ -93,8 +93,7 @@ BOOST_AUTO_TEST_CASE(activations_have_an_error_of_their_own) {
     report.memory->reserved_peak = Bytes(110);
     report.memory->context = Bytes(10);
     report.memory->communicators = Bytes(5);
-    report.memory->at_peak.by_kind[static_cast<std::size_t>(MemoryKind::activations)] =
-        Bytes(activations);
+    report.memory_mechanisms = mechanisms;
     const Scenario scenario;
     const Schedule schedule;
     const Trace trace;
@@ -104,19 +103,23 @@ BOOST_AUTO_TEST_CASE(activations_have_an_error_of_their_own) {
                          .fidelity = "",
                          .provenance = "",
                          .assumptions = {},
-                         .outside_calibration = {},
-                         .memory_error = error};
+                         .outside_calibration = {}};
     report.intervals = intervals_of(report, facts, {});
-    // What is used is off by as many bytes.
-    const Ends<double> used = *interval_of(report, "memory.used_bytes");
-    const Ends<double> allocated = *interval_of(report, "memory.allocated_peak_bytes");
-    BOOST_TEST(used.high - allocated.high == 25, kExact);
-    BOOST_TEST(used.low - allocated.low == 25, kExact);
-    return std::log(interval_of(report, "memory.allocated_peak_bytes")->high / 100);
+    const auto width = [&](const char* key, double best) {
+      const Ends<double> ends = *interval_of(report, key);
+      BOOST_TEST(ends.high * ends.low == best * best, kExact);
+      return std::log(ends.high / best);
+    };
+    return std::pair(width("memory.allocated_peak_bytes", 100), width("memory.used_bytes", 125));
   };
-  BOOST_TEST(half_width(80, {}) == 0.02, kExact);
-  BOOST_TEST(half_width(80, {.peak = 0.02, .activations = 0.1}) == std::hypot(0.02, 0.08), kExact);
-  BOOST_TEST(half_width(0, {.peak = 0.05, .activations = 0.1}) == 0.05, kExact);
+  const auto exact = half_widths({});
+  BOOST_TEST(exact.first == 0);
+  BOOST_TEST(exact.second == 0);
+  const auto [allocated, used] =
+      half_widths({.allocated = {{"activations", 0.8, 0.1}, {"this software's memory", 1, 0.06}},
+                   .used = {{"contexts and communicators", 0.5, 0.1}}});
+  BOOST_TEST(allocated == 0.1, kExact);
+  BOOST_TEST(used == 0.05, kExact);
 }
 
 }  // namespace
