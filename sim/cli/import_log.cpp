@@ -80,6 +80,11 @@ void calibrate_by(const ImportLogCommand& command, const MeasuredRun& run) {
   tell(fmt::format("predicted     {:.6g} s; with {}: {}, {:.3g} times the scenario's, {:.6g} s\n",
                    solved.before, solved.key, solved.value, solved.factor, solved.after));
   tell(fmt::format("why that one  {}\n", solved.why));
+  if (!solved.shares.empty())
+    tell(
+        fmt::format("such a step   up to {:.1f} % longer (90 % interval); {:.1f} % where --site's "
+                    "file says this one\n",
+                    100 * (solved.above - 1), 100 * (solved.above_after - 1)));
   const auto document = Document::load(command.scenario)->with_overrides(command.overrides);
   const std::string kind = used_cluster(*document);
   const bool of_site = solved.key.starts_with("cluster.") && !kind.empty();
@@ -89,7 +94,7 @@ void calibrate_by(const ImportLogCommand& command, const MeasuredRun& run) {
         command.site.empty() ? "" : "; a site file holds numbers of machines that `use` names"));
     return;
   }
-  write_file(command.site, site_text(kind, solved.key.substr(8), solved.value,
+  write_file(command.site, site_text(kind, solved.key.substr(8), solved.value, {solved.shares},
                                      fmt::format("rehearse import log {} --scenario {} --calibrate",
                                                  command.log.string(), command.scenario.string())));
 }

@@ -40,6 +40,7 @@ class Site {
     }
     tell(fmt::format("{}: {} of {}\n", one.name, solved.key, solved.value));
     logarithms_.push_back(std::log(decimal_number(solved.value).value()));
+    steps_.push_back(solved.shares);
   }
 
   std::string text() const {
@@ -56,7 +57,7 @@ class Site {
         "rehearse validate --recalibrate: {:g} measured steps, of which 90 % lie within {:.1f} %",
         count, 100 * half);
     tell(fmt::format("speed {:.4g}: {}\n", std::exp(mean), source));
-    return site_text(cluster_, "speed", fmt::format("{:.6g}", std::exp(mean)), source);
+    return site_text(cluster_, "speed", fmt::format("{:.6g}", std::exp(mean)), steps_, source);
   }
 
  private:
@@ -71,6 +72,7 @@ class Site {
 
   std::string cluster_;
   std::vector<double> logarithms_;
+  std::vector<std::map<std::string, double>> steps_;
 };
 
 }  // namespace

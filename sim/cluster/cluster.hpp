@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -202,6 +203,9 @@ struct Cluster {
   /// port get ahead of one that comes to it. It counts before they share the port; 0: nothing, 1 or
   /// more: mostly all.
   double head_start = kHeadStart;
+  /// Steps that were measured on these machines: of each what its error consists of, as the share
+  /// of the step by mechanism (platforms/intervals.yaml). They narrow the intervals of others.
+  std::vector<std::map<std::string, double>> measured_steps{};
 
   std::size_t node_count() const;
   std::size_t gpu_count() const;

@@ -52,6 +52,10 @@ std::optional<std::size_t> fabric_nodes(const Fabric& fabric);
 /// "fat-tree", "torus": the fabric's kind, for messages.
 std::string fabric_name(const Fabric& fabric);
 
+/// Cluster::measured_steps: a list of {mechanism: share}, of the mechanisms of times in
+/// platforms/intervals.yaml.
+std::vector<std::map<std::string, double>> read_measured_steps(const Value& value);
+
 /// The file of calibrated collective costs that `comm_profile:` names: one of
 /// platforms/profiles/comm, or a .yaml file of the user's own, from where the value stands. Empty
 /// for `none`.

@@ -96,6 +96,8 @@ void read_common(Map& map, Cluster& cluster) {
   }
   if (const std::optional<Value> ahead = map.optional("head_start"))
     cluster.head_start = ahead->as_non_negative_number();
+  if (const std::optional<Value> steps = map.optional("measured_steps"))
+    cluster.measured_steps = read_measured_steps(*steps);
 }
 
 void check_size(const Value& where, const Cluster& cluster) {

@@ -4,13 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "base/child_process.hpp"
 #include "base/error.hpp"
 #include "base/number.hpp"
 #include "base/quoting.hpp"
+#include "predict/interval_errors.hpp"
 #include "predict/measured_job.hpp"
 #include "predict/predict.hpp"
+#include "report/prediction_interval.hpp"
 
 namespace rehearse::inline foreign {
 namespace {
@@ -33,6 +36,13 @@ struct Knob {
   }
 };
 
+std::string flow_map(const std::map<std::string, double>& numbers) {
+  std::string text;
+  for (const auto& [name, number] : numbers)
+    text += fmt::format("{}{}: {:.4g}", text.empty() ? "" : ", ", yaml_quoted(name), number);
+  return "{" + text + "}";
+}
+
 class Predicted {
  public:
   Predicted(const std::filesystem::path& file, std::vector<std::string> overrides,
@@ -41,8 +51,7 @@ class Predicted {
 
   /// Seconds of a step. A child's: SimGrid simulates once in a process.
   double operator()(const Knob* knob, double factor) const {
-    std::vector<std::string> all = overrides_;
-    if (knob != nullptr && factor != 1) all.push_back(knob->key + "=" + knob->value(factor));
+    const std::vector<std::string> all = with(knob, factor);
     ChildProcess child([&] {
       const Options options{.find_largest_batch = false, .intervals = false};
       return fmt::format("{:.17g}",
@@ -53,7 +62,38 @@ class Predicted {
     return step;
   }
 
+  /// Of what the step's interval consists, and what it is then for others.
+  void tell_interval(const Knob& knob, double factor, SolvedNumber& solved) const {
+    std::vector<std::string> all = with(&knob, factor);
+    auto told = interval_with(all);
+    solved.above = told.at(0);
+    solved.shares = told.at(1);
+    all.push_back("cluster.measured_steps=[" + flow_map(solved.shares) + "]");
+    solved.above_after = interval_with(all).at(0);
+  }
+
  private:
+  /// The end above, over the step, and the shares of its mechanisms.
+  nlohmann::json interval_with(const std::vector<std::string>& overrides) const {
+    ChildProcess child([&] {
+      const Options options{.find_largest_batch = false};
+      const Report report = predict(read_question(file_, overrides), options).report;
+      nlohmann::json shares = nlohmann::json::object();
+      for (const Mechanism& one : report.mechanisms)
+        if (interval_errors(IntervalOf::times).contains(one.name)) shares[one.name] = one.share;
+      const auto interval = interval_of(report, "step_time_s");
+      return nlohmann::json{interval ? interval->high / report.step_time.value() : 1, shares}
+          .dump();
+    });
+    return nlohmann::json::parse(child.result());
+  }
+
+  std::vector<std::string> with(const Knob* knob, double factor) const {
+    std::vector<std::string> all = overrides_;
+    if (knob != nullptr && factor != 1) all.push_back(knob->key + "=" + knob->value(factor));
+    return all;
+  }
+
   std::filesystem::path file_;
   std::vector<std::string> overrides_;
   const std::function<void(std::size_t)>& simulated_;
@@ -177,6 +217,7 @@ SolvedNumber solve_number(const std::filesystem::path& file,
   solved.factor = solved_factor(predicted, *most, step_time, solved.before, effect);
   solved.value = most->value(solved.factor);
   solved.after = predicted(most, solved.factor);
+  predicted.tell_interval(*most, solved.factor, solved);
   solved.why = fmt::format("of a change of each, the step follows: {}", others);
   return solved;
 }
@@ -188,11 +229,18 @@ std::string used_cluster(const Document& scenario) {
 }
 
 std::string site_text(const std::string& cluster, const std::string& key, const std::string& value,
+                      const std::vector<std::map<std::string, double>>& measured_steps,
                       const std::string& source) {
-  return fmt::format(
+  std::string text = fmt::format(
       "# What runs tell of these machines: a scenario names this file as its cluster's `use`.\n"
       "# {}\nuse: {}\n{}: {}\n",
       source, yaml_quoted(cluster), key, value);
+  if (measured_steps.empty()) return text;
+  text += "measured_steps:  # shares of the steps' errors, which narrow the intervals of others\n";
+  for (const auto& step : measured_steps) {
+    text += fmt::format("  - {}\n", flow_map(step));
+  }
+  return text;
 }
 
 }  // namespace rehearse::inline foreign

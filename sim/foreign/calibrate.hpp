@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -26,12 +27,15 @@ MeasuredRun measured_run(const TrainingLog& log, const Scenario& scenario);
 
 /// The number that makes a prediction agree with a measured step.
 struct SolvedNumber {
-  std::string key;    ///< "cluster.speed"
-  std::string value;  ///< as a file has it
-  double factor = 1;  ///< times the scenario's own
-  double before = 0;  ///< predicted seconds of a step as the scenario is
-  double after = 0;   ///< and with the number
-  std::string why;    ///< why that one: what a step depends on most
+  std::string key;                       ///< "cluster.speed"
+  std::string value;                     ///< as a file has it
+  double factor = 1;                     ///< times the scenario's own
+  double before = 0;                     ///< predicted seconds of a step as the scenario is
+  double after = 0;                      ///< and with the number
+  std::string why;                       ///< why that one: what a step depends on most
+  std::map<std::string, double> shares;  ///< of the step's error, for Cluster::measured_steps
+  /// What 90 % of such steps stay below, over the prediction: as it is, and with this step known.
+  double above = 0, above_after = 0;
 };
 
 /// Of the GPUs' speed, the rate of the links between nodes, that of NVLink and the host's time for
@@ -45,9 +49,10 @@ SolvedNumber solve_number(const std::filesystem::path& scenario,
 /// The kind of machines that a scenario's cluster names; empty where it describes its own.
 std::string used_cluster(const Document& scenario);
 
-/// A file of a site: these machines with one number of their own, `key` a cluster's. A scenario
-/// names the file as its cluster's `use`.
+/// A file of a site: these machines with one number of their own, `key` a cluster's, and the steps
+/// that told it (Cluster::measured_steps). A scenario names the file as its cluster's `use`.
 std::string site_text(const std::string& cluster, const std::string& key, const std::string& value,
+                      const std::vector<std::map<std::string, double>>& measured_steps,
                       const std::string& source);
 
 }  // namespace rehearse::inline foreign

@@ -1,7 +1,5 @@
 #include "predict/interval_errors.hpp"
 
-#include <map>
-
 #include "base/data_folder.hpp"
 #include "base/error.hpp"
 #include "config/document.hpp"
@@ -29,9 +27,13 @@ std::map<IntervalOf, Errors> read_errors() {
 
 }  // namespace
 
-double interval_error(IntervalOf what, const std::string& mechanism) {
+const Errors& interval_errors(IntervalOf what) {
   static const std::map<IntervalOf, Errors> kErrors = read_errors();
-  const Errors& errors = kErrors.at(what);
+  return kErrors.at(what);
+}
+
+double interval_error(IntervalOf what, const std::string& mechanism) {
+  const Errors& errors = interval_errors(what);
   const auto found = errors.find(mechanism);
   if (found == errors.end())
     throw InternalError("internal error: platforms/intervals.yaml lacks mechanism " + mechanism);

@@ -1,5 +1,6 @@
 #include "predict/mechanisms.hpp"
 
+#include <Eigen/Dense>
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -77,14 +78,52 @@ std::string exchanges_of(const Cluster& cluster) {
   return cluster.node_count() == 1 ? "exchanges in a node" : "exchanges between nodes";
 }
 
-/// Of ranks whose speed nobody states.
+/// Of ranks whose speed nobody states, beside others of their kind.
 double slowest(const Scenario& scenario, const Schedule& schedule) {
   const std::vector<Straggler>& stated = scenario.run.stragglers;
   double slowdown = 1;
   for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank)
     if (std::ranges::find(stated, rank, &Straggler::rank) == stated.end())
-      slowdown = std::max(slowdown, schedule.ranks[rank].slowdown);
+      slowdown =
+          std::max(slowdown, schedule.ranks[rank].slowdown *
+                                 scenario.cluster.node(schedule.ranks[rank].place.node).speed);
   return slowdown;
+}
+
+/// ln(step) of two steps, as what their errors have in common.
+double common(const std::map<std::string, double>& first,
+              const std::map<std::string, double>& second) {
+  double sum = 0;
+  for (const auto& [name, width] : first)
+    if (const auto found = second.find(name); found != second.end()) sum += width * found->second;
+  return sum;
+}
+
+/// The share of the half-width that steps leave which were measured on the same machines: that of a
+/// normal distribution, given sums with it (Rasmussen and Williams 2006, Gaussian Processes for
+/// Machine Learning, equation 2.19). Each of these steps has an error of its own, too.
+double left_by(const std::vector<std::map<std::string, double>>& measured,
+               const std::vector<Mechanism>& mechanisms) {
+  std::map<std::string, double> widths;
+  for (const Mechanism& one : mechanisms)
+    if (one.name != kOwnError) widths[one.name] = one.width();
+  const double before = common(widths, widths);
+  if (measured.empty() || before <= 0) return 1;
+  std::vector<std::map<std::string, double>> steps = measured;
+  for (auto& step : steps)
+    for (auto& [name, share] : step) share *= interval_error(IntervalOf::times, name);
+  const auto count = static_cast<Eigen::Index>(steps.size());
+  const double own = interval_error(IntervalOf::times, kOwnError);
+  Eigen::MatrixXd among(count, count);
+  Eigen::VectorXd with(count);
+  for (Eigen::Index i = 0; i < count; ++i) {
+    steps[i].erase(kOwnError);
+    with(i) = common(widths, steps[i]);
+    for (Eigen::Index j = 0; j <= i; ++j) among(i, j) = among(j, i) = common(steps[i], steps[j]);
+    among(i, i) += own * own;
+  }
+  const double told = with.dot(among.ldlt().solve(with));
+  return std::sqrt(std::max(0.0, 1 - told / before));
 }
 
 Headline at(const Headline& best, double factor) {
@@ -137,6 +176,9 @@ std::vector<Mechanism> mechanisms_of(const Scenario& scenario, const RunFacts& f
   if (scenario.run.usual_spread) add("unlike GPUs", std::log(slowest(scenario, schedule)));
   add("machine and software", 1);
   add(kOwnError, 1);
+  const double left = left_by(scenario.cluster.measured_steps, mechanisms);
+  for (Mechanism& one : mechanisms)
+    if (one.name != kOwnError) one.error *= left;
   std::ranges::stable_sort(mechanisms, std::ranges::greater{}, &Mechanism::width);
   return mechanisms;
 }

@@ -18,7 +18,9 @@ bool has_mechanisms(const Schedule& schedule, const std::vector<StepCosts>& cost
 /// are: the shares of kernels, links and the host come to 1, and idle time is waiting for these.
 /// Half-widths are those of platforms/intervals.yaml, where measured rows told them. The widest
 /// comes first. Kernels that were measured nowhere have the error that their costs say
-/// (StepCosts::outside_error). Empty where no rank computes.
+/// (StepCosts::outside_error). Steps that were measured on the same machines
+/// (Cluster::measured_steps) take what they share with this one from all half-widths but its own.
+/// Empty where no rank computes.
 std::vector<Mechanism> mechanisms_of(const Scenario& scenario, const RunFacts& facts,
                                      const std::vector<StepCosts>& costs);
 

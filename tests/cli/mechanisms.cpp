@@ -2,6 +2,8 @@
 // times longer.
 #include "predict/mechanisms.hpp"
 
+#include <fmt/format.h>
+
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
@@ -83,6 +85,52 @@ BOOST_DATA_TEST_CASE(shares_are_what_a_slower_part_costs,
   const double exact = derivative(scenario, told.step, slow_compute);
   BOOST_TEST(std::abs(told.kernels - exact) < (told.waiting > 0.05 ? 0.04 : 0.003),
              told.kernels << " of " << exact);
+}
+
+std::vector<Mechanism> mechanisms_with(const std::vector<std::string>& changes) {
+  const auto document = Document::load(data_folder() / "scenarios/p5_llama7b_fsdp.yaml");
+  const Scenario scenario = solved(read_scenario(*document->with_overrides(changes)));
+  const auto json = nlohmann::json::parse(in_child_process([&] {
+    nlohmann::json all;
+    for (const Mechanism& one : predict(scenario, {.find_largest_batch = false}).report.mechanisms)
+      all.push_back({one.name, one.share, one.error});
+    return all.dump();
+  }));
+  std::vector<Mechanism> mechanisms;
+  for (const auto& one : json) mechanisms.push_back({one[0], one[1], one[2]});
+  return mechanisms;
+}
+
+double squares_of(const std::vector<Mechanism>& mechanisms, bool own) {
+  double sum = 0;
+  for (const Mechanism& one : mechanisms)
+    if ((one.name == kOwnError) == own) sum += one.width() * one.width();
+  return sum;
+}
+
+// Of the same step, measured once, the shared variance S becomes S - S^2 / (S + own^2).
+BOOST_AUTO_TEST_CASE(a_measured_step_takes_what_it_shares) {
+  const std::string alike = "run.speed_spread=0";
+  const std::vector<Mechanism> before = mechanisms_with({alike});
+  std::string shares;
+  for (const Mechanism& one : before)
+    shares += fmt::format("{}\"{}\": {:.17g}", shares.empty() ? "" : ", ", one.name, one.share);
+  const std::vector<Mechanism> after =
+      mechanisms_with({alike, "cluster.measured_steps=[{" + shares + "}]"});
+  const double shared = squares_of(before, false), own = squares_of(before, true);
+  BOOST_TEST(squares_of(after, true) == own, boost::test_tools::tolerance(1e-9));
+  BOOST_TEST(squares_of(after, false) == shared - shared * shared / (shared + own),
+             boost::test_tools::tolerance(1e-9));
+}
+
+// How fast its kind is said to be is no difference among GPUs.
+BOOST_AUTO_TEST_CASE(a_slow_kind_of_gpu_is_no_unlike_one) {
+  const auto widest = [](const std::vector<Mechanism>& all) {
+    return std::ranges::find(all, std::string("unlike GPUs"), &Mechanism::name)->width();
+  };
+  BOOST_TEST(widest(mechanisms_with({"cluster.speed=0.5"})) ==
+                 widest(mechanisms_with({"cluster.speed=1"})),
+             boost::test_tools::tolerance(0.01));
 }
 
 // Each byte of a peak, and of all that is taken, belongs to one mechanism.

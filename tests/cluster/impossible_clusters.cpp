@@ -56,13 +56,15 @@ constexpr Impossible kImpossible[] = {
      "busy_cores: busy_cores needs shared_cores", "give shared_cores, too"},
     {TWO "shared_core: 4\nbusy_cores: {slowdown: 1.2}\n", "3:1",
      "shared_core: unknown key; known keys here: busy_cores, collectives, comm_profile, "
-     "fabric, gloo, groups, head_start, kernels, name, nccl, node, nodes, shared_cores, source, "
+     "fabric, gloo, groups, head_start, kernels, measured_steps, name, nccl, node, nodes, "
+     "shared_cores, source, "
      "usd_per_hour",
      "did you mean \"shared_cores\"?"},
     {"{use: aws_p4d, busy_cores: {slowdown: 1.2}, shared_core: 4}", "1:45",
      "shared_core: unknown key; known keys here: busy_cores, collectives, comm_profile, cores, "
      "fabric, gloo, "
-     "gpus_per_node, head_start, host_bandwidth, kernels, memory, name, nccl, nic, nic_burst, "
+     "gpus_per_node, head_start, host_bandwidth, kernels, measured_steps, memory, name, nccl, nic, "
+     "nic_burst, "
      "nic_latency, nic_vendor, nics, "
      "nodes, nvlink, nvlink_latency, pcie, pcie_latency, shared_cores, speed, staged_rate, tdp, "
      "transport, usd_per_hour, use",
