@@ -10,7 +10,6 @@
 #include "predict/interval_errors.hpp"
 #include "predict/interval_facts.hpp"
 #include "report/anatomy.hpp"
-#include "report/basis.hpp"
 #include "report/common_errors.hpp"
 #include "scenario/speed_spread.hpp"
 
@@ -143,7 +142,7 @@ bool has_mechanisms(const Schedule& schedule, const std::vector<StepCosts>& cost
 std::vector<Mechanism> mechanisms_of(const Scenario& scenario, const RunFacts& facts,
                                      const std::vector<StepCosts>& costs) {
   const Schedule& schedule = facts.schedule;
-  const Anatomy anatomy = dissect(schedule, facts.trace, basis_of(facts).iterations);
+  const Anatomy anatomy = anatomy_of(facts);
   const Breakdown& parts = anatomy.breakdown;
   const Seconds busy = parts.compute + parts.exposed_communication;
   if (busy <= Seconds(0)) return {};

@@ -18,6 +18,7 @@
 #include "predict/memory_mechanisms.hpp"
 #include "predict/replications.hpp"
 #include "predict/synchronous_part.hpp"
+#include "report/anatomy.hpp"
 #include "report/compute_grounds.hpp"
 #include "report/steady_state.hpp"
 #include "strategy/server_host.hpp"
@@ -339,6 +340,8 @@ Prediction predict(const Scenario& scenario, Machine machine, const Options& opt
   facts.memory = options.memory;
   if (largest.sought()) facts.memory->largest_batch_per_gpu = largest.found();
   if (!options.find_largest_batch || largest.sought()) facts.schedule_at_batch = {};
+  const Anatomy anatomy = anatomy_of(facts);
+  facts.anatomy = &anatomy;
   std::vector<Mechanism> mechanisms;
   if (by_mechanism && shifted) mechanisms = mechanisms_of(scenario, facts, costs);
   if (shifted) {

@@ -45,6 +45,9 @@ Anatomy dissect(const Schedule& schedule, const Trace& trace, const IterationsBy
 Anatomy dissect(const Schedule& schedule, const Trace& trace, std::uint32_t first,
                 std::uint32_t last);
 
+/// Of the steps that a run's figures are of.
+Anatomy anatomy_of(const RunFacts& facts);
+
 /// Reports on the stages of pipelines over iterations [first, last): empty where there are none.
 std::vector<StageReport> stages_of(const Schedule& schedule, const Trace& trace,
                                    std::uint32_t first, std::uint32_t last);

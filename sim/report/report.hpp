@@ -377,6 +377,8 @@ struct ModelError {
   double staleness = 0;  ///< relative, on the mean staleness
 };
 
+struct Anatomy;
+
 /// Facts of a run besides its trace.
 struct RunFacts {
   const Scenario& scenario;
@@ -388,6 +390,8 @@ struct RunFacts {
   /// The same job with another batch per GPU, for the largest batch that fits; empty: the batch
   /// cannot vary.
   std::function<Schedule(std::int64_t batch)> schedule_at_batch = {};
+  /// Of the measured steps (anatomy_of), where it is at hand.
+  const Anatomy* anatomy = nullptr;
   /// Errors that the costs may have, independent of one another.
   std::vector<ErrorSource> error_sources = {};
   /// What the errors of its memory come from; empty: its memory is taken as exact.

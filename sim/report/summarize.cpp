@@ -243,6 +243,11 @@ ArchitectureReport architecture_of(const Model& model) {
   return all;
 }
 
+Anatomy anatomy_of(const RunFacts& facts) {
+  if (facts.anatomy != nullptr) return *facts.anatomy;
+  return dissect(facts.schedule, facts.trace, basis_of(facts).iterations);
+}
+
 Report summarize(const RunFacts& facts) {
   const Basis basis = basis_of(facts);
   Report report;
@@ -252,7 +257,7 @@ Report summarize(const RunFacts& facts) {
   report.collectives = facts.collectives;
   report.compute = facts.compute;
 
-  const Anatomy anatomy = dissect(facts.schedule, facts.trace, basis.iterations);
+  const Anatomy anatomy = anatomy_of(facts);
   report.breakdown = of_one_step(anatomy.breakdown, report.step_time);
   report.gpu_utilization = anatomy.breakdown.compute / anatomy.step;
   add_tokens(basis, report);
