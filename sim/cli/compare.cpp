@@ -88,14 +88,17 @@ Compared stored(const std::string& folder, const std::string& point) {
   const StudyIdentity study = store.identity().value();
   const std::string name = folder + "#" + point;
   Compared side{.name = name, .report = report_from_json(whole_report(outcome->text, study), name)};
+  side.shifts = shifts_of(side.report.mechanisms);
   for (std::size_t i = 0; i < study.axes.size(); ++i)
     side.settings[study.axes[i]] = chosen.labels[i];
   return side;
 }
 
 Compared reported(const std::filesystem::path& file) {
-  return {.name = file.string(),
-          .report = report_from_json(read_input(file, kMostReport), file.string())};
+  Compared side{.name = file.string(),
+                .report = report_from_json(read_input(file, kMostReport), file.string())};
+  side.shifts = shifts_of(side.report.mechanisms);
+  return side;
 }
 
 void refuse_overrides(const std::string& word, const std::vector<std::string>& overrides) {

@@ -29,6 +29,12 @@ ErrorShifts shifts_of(const std::vector<ErrorSource>& sources) {
   return shifts;
 }
 
+ErrorShifts shifts_of(const std::vector<Mechanism>& mechanisms) {
+  ErrorShifts shifts;
+  for (const Mechanism& one : mechanisms) shifts[one.name] = {-one.width(), std::log(one.upper())};
+  return shifts;
+}
+
 Ends<double> together(const ErrorShifts& first, const ErrorShifts& second) {
   if (first == second) return {0, 0};
   std::set<std::string> names;

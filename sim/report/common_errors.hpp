@@ -13,6 +13,8 @@ namespace rehearse::inline report {
 /// source's 90 % interval.
 using ErrorShifts = std::map<std::string, std::pair<double, double>>;
 ErrorShifts shifts_of(const std::vector<ErrorSource>& sources);
+/// The same of a report's mechanisms of time.
+ErrorShifts shifts_of(const std::vector<Mechanism>& mechanisms);
 
 /// What is off in one layout and not in another of the same machine: two sides never share it.
 inline constexpr const char* kOwnError = "this layout";

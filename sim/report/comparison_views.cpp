@@ -177,12 +177,12 @@ std::string cost_sentence(const Comparison& both) {
   return fmt::format("It costs {} USD against {}.", money(*usd->second), money(*usd->first));
 }
 
-/// A saved report has its intervals, and not what they are made of.
+/// A point of a sweep, and a report of an older version, may not say what intervals consist of.
 std::string errors_sentence(const Comparison& both) {
   const bool ranged = std::ranges::any_of(
       both.figures, [](const FigurePair& one) { return one.interval.has_value(); });
   if (both.common_errors || !ranged) return "";
-  return "Errors that both have do not cancel, as a saved report does not name them: compare the "
+  return "Errors that both have do not cancel, as one side does not name them: compare the "
          "scenarios for narrower intervals.";
 }
 
