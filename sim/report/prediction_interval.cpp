@@ -124,6 +124,12 @@ std::vector<KeyBounds> intervals_of(const Report& report, const RunFacts& facts,
   const Ends<double> rates = log_bounds(
       rate, sources, [](const Headline& h) { return h.samples_per_s; }, step_alone);
   intervals.push_back({"samples_per_s", rates});
+  const auto as_rate = [&](const char* key, const std::optional<double>& value) {
+    if (value)
+      intervals.push_back({key, {*value * (rates.low / rate), *value * (rates.high / rate)}});
+  };
+  as_rate("tokens_per_s", report.tokens_per_s);
+  as_rate("tokens_per_s_per_gpu", report.tokens_per_s_per_gpu);
   // What takes as long as the samples do.
   const auto as_time = [&](double value) {
     return Ends<double>{value * (rate / rates.high), value * (rate / rates.low)};
@@ -184,6 +190,8 @@ const std::vector<std::string>& interval_keys() {
   static const std::vector<std::string> keys{"step_time_s",
                                              "worker_step_time_s",
                                              "samples_per_s",
+                                             "tokens_per_s",
+                                             "tokens_per_s_per_gpu",
                                              "epoch_time_s",
                                              "train_time_s",
                                              "memory.allocated_peak_bytes",

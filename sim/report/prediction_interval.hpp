@@ -27,9 +27,9 @@ Ends<double> log_bounds(double best, const std::vector<ErrorSource>& sources,
                         const std::function<double(const Headline&)>& figure, double sampling);
 
 /// Intervals of every number of the report that has one, in the report's order: step_time_s,
-/// worker_step_time_s, samples_per_s, epoch_time_s, train_time_s, memory.allocated_peak_bytes,
-/// memory.used_bytes, staleness.mean, cost.gpu_hours, cost.usd, cost.energy_kwh, cost.co2_kg,
-/// goodput.expected_time_s.
+/// worker_step_time_s, samples_per_s, tokens_per_s, tokens_per_s_per_gpu, epoch_time_s,
+/// train_time_s, memory.allocated_peak_bytes, memory.used_bytes, staleness.mean, cost.gpu_hours,
+/// cost.usd, cost.energy_kwh, cost.co2_kg, goodput.expected_time_s.
 std::vector<KeyBounds> intervals_of(const Report& report, const RunFacts& facts,
                                     const Sampling& sampling);
 

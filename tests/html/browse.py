@@ -132,7 +132,7 @@ def check_terminal(name, found):
             claim(name, f"{key} reads as in the terminal", text in shown, text)
     for key in ["step_time_s", "epoch_time_s"]:
         for text in [text for one, _, text in found["intervals"] if one == key]:
-            claim(name, f"the interval of {key} reads as in the terminal", text.removesuffix(" (90 %)") in shown, text)
+            claim(name, f"the interval of {key} reads as in the terminal", text.removesuffix(" (90\u00a0%)") in shown, text)
 
 
 def check_structure(name, browser, found):

@@ -95,7 +95,7 @@ def shown(value, name):
 
 
 def shown_range(ends, name):
-    return f"{shown(ends[0], name)} to {shown(ends[1], name)} (90 %)"
+    return f"{shown(ends[0], name)} to {shown(ends[1], name)} (90\u00a0%)"
 
 
 def member(document, key):

@@ -88,6 +88,8 @@ inline Report whole_report() {
   report.intervals = {{"step_time_s", {0.4, 0.1 + 0.2 + 0.13}},
                       {"worker_step_time_s", {0.39, 0.42}},
                       {"samples_per_s", {74.4, 80}},
+                      {"tokens_per_s", {139e3, 171e3}},
+                      {"tokens_per_s_per_gpu", {17e3, 21e3}},
                       {"epoch_time_s", {625, 672}},
                       {"train_time_s", {6250, 6720}},
                       {"memory.allocated_peak_bytes", {30.5e9 - 524288000, 32.5e9 - 524288000}},

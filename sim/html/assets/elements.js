@@ -41,7 +41,7 @@ function cards(entries) {
       element("dl", { class: "card" },
         element("dt", {}, name),
         figureText("dd", `value ${tone ?? ""}`.trim(), value, format, key),
-        interval && interval[0] < interval[1] ? element("dd", { class: "interval", "data-interval": key, "data-format": format }, `${showRange(interval, format)} (90 %)`) : null,
+        interval && interval[0] < interval[1] ? element("dd", { class: "interval", "data-interval": key, "data-format": format }, `${showRange(interval, format)} (90\u00a0%)`) : null,
         remark ? element("dd", { class: "interval" }, remark) : null));
   }
   return list.children.length > 0 ? list : null;
