@@ -156,14 +156,31 @@ Dimensions dimensions_in(HuggingFaceConfig& config) {
   return found;
 }
 
-/// Whether a config is of a network that is no decoder of text: fields of images, sound, or of an
-/// encoder beside a decoder.
+/// Whether a config is of a network that `model.transformer` cannot say: fields of images, sound,
+/// of an encoder beside a decoder, of state spaces, or of linear attention.
 bool is_of_another_kind(HuggingFaceConfig& config) {
-  return std::ranges::any_of(
-      std::array{"_class_name", "vision_config", "audio_config", "image_size", "patch_size",
-                 "num_channels", "in_channels", "num_mel_bins", "conv_dim", "depths",
-                 "encoder_layers", "decoder_layers", "is_encoder_decoder"},
-      [&](const char* field) { return config.map().has(field); });
+  return std::ranges::any_of(std::array{"_class_name",
+                                        "vision_config",
+                                        "audio_config",
+                                        "image_size",
+                                        "patch_size",
+                                        "num_channels",
+                                        "in_channels",
+                                        "num_mel_bins",
+                                        "conv_dim",
+                                        "depths",
+                                        "encoder_layers",
+                                        "decoder_layers",
+                                        "is_encoder_decoder",
+                                        "state_size",
+                                        "ssm_cfg",
+                                        "ssm_state_size",
+                                        "mamba_d_state",
+                                        "d_state",
+                                        "time_step_rank",
+                                        "linear_conv_kernel_dim",
+                                        "attention_hidden_size"},
+                             [&](const char* field) { return config.map().has(field); });
 }
 
 constexpr const char* kOtherKinds =
