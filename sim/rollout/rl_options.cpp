@@ -21,6 +21,9 @@ constexpr Choices<RlAlgorithm> kAlgorithms = {
     {"ppo", RlAlgorithm::ppo},   {"dpo", RlAlgorithm::dpo},
     {"kto", RlAlgorithm::kto},   {"reward", RlAlgorithm::reward}};
 
+constexpr Choices<TakeOrder> kTakeOrders = {{"ended", TakeOrder::ended},
+                                            {"begun", TakeOrder::begun}};
+
 Fields<Lengths> length_fields() {
   using L = Lengths;
   return {required("mean", &L::mean, form::positive(), "Mean in tokens, of what the limit cuts."),
@@ -78,12 +81,19 @@ Fields<GeneratorOptions> generator_fields() {
 
 Fields<StalenessOptions> staleness_fields() {
   using S = StalenessOptions;
-  return {field("limit", &S::limit, form::integer(0, 100),
-                "Steps between a response's weights and the training that it is part of, at most.",
-                "NeMo-RL max_trajectory_age_steps"),
+  return {field("limit", &S::limit, form::within(0, 100),
+                "Steps' worth of responses that may be begun ahead of what is trained on.",
+                "NeMo-RL max_trajectory_age_steps; verl staleness_threshold; AReaL "
+                "max_head_offpolicyness"),
           field("in_flight", &S::in_flight,
                 "Sequences go on over a refit, and new ones start where others end.",
-                "NeMo-RL in_flight_weight_updates; verl partial_rollout")};
+                "NeMo-RL in_flight_weight_updates; verl partial_rollout"),
+          field("take", &S::take, form::choice<TakeOrder>(kTakeOrders),
+                "What a step in flight trains on: what ended first, or what began first.",
+                "ended: verl, AReaL; begun: NeMo-RL"),
+          field("stream", &S::stream,
+                "In flight, each of a step's updates begins where its own responses are there.",
+                "verl require_batches")};
 }
 
 Fields<RefitOptions> refit_fields() {
@@ -131,6 +141,22 @@ Fields<RlOptions> rl_fields() {
              "How new weights come to the generator; else at its kind's usual rate.")};
 }
 
+void check_staleness(Map& map, const RlOptions& rl) {
+  const StalenessOptions& staleness = rl.staleness;
+  if (staleness.in_flight && rl.generator.colocated())
+    map.at_key("staleness")
+        .fail("sequences on the trainer's GPUs cannot go on while that computes",
+              "give the generator nodes of its own (rl.generator.nodes), or leave in_flight out");
+  if (!staleness.in_flight && staleness.limit != std::floor(staleness.limit))
+    map.at_key("staleness")
+        .fail("batches that are generated whole lag by whole steps",
+              "staleness: {limit: 1}, or with in_flight: true");
+  if (!staleness.in_flight && (staleness.stream || staleness.take != TakeOrder::ended))
+    map.at_key("staleness")
+        .fail("stream and take are of sequences in flight",
+              "staleness: {limit: 1, in_flight: true}");
+}
+
 void check_rl(Map& map, RlOptions& rl) {
   if (rl.sequences() > kMostOfAStep)
     map.at_key("prompts").fail(
@@ -148,9 +174,7 @@ void check_rl(Map& map, RlOptions& rl) {
     map.at_key("staleness")
         .fail("a generator on the trainer's GPUs generates while that waits, and never lags",
               "give it nodes of its own (rl.generator.nodes), or leave staleness out");
-  if (rl.staleness.in_flight && rl.staleness.limit == 0)
-    map.at_key("staleness")
-        .fail("in_flight needs a limit of 1 or more", "staleness: {limit: 1, in_flight: true}");
+  check_staleness(map, rl);
   if (rl.updates > rl.sequences())
     map.at_key("updates").fail(
         fmt::format("{} updates of {} sequences", rl.updates, rl.sequences()),

@@ -40,11 +40,19 @@ struct GeneratorOptions {
   bool colocated() const { return nodes == 0; }
 };
 
+/// Which responses a step trains on, of those in flight: the first that ended, or its own, which
+/// began first.
+enum class TakeOrder { ended, begun };
+
 struct StalenessOptions {
-  std::int64_t limit = 0;  ///< steps between a trajectory's weights and its training
+  /// Steps' worth of responses that may be begun ahead of those that are trained on; whole where
+  /// batches are generated whole: then none is older.
+  double limit = 0;
   /// Sequences go on over a refit, and new ones start where others end; else a batch is generated
   /// whole.
   bool in_flight = false;
+  TakeOrder take = TakeOrder::ended;
+  bool stream = false;  ///< an update begins where its own responses are there
 };
 
 struct RefitOptions {

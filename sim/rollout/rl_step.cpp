@@ -25,7 +25,7 @@ namespace {
 constexpr double kAsleep = 2.0 * 1024 * 1024 * 1024;
 
 /// The scenario's own, or with samples that are full of such sequences.
-std::vector<std::string> packed_samples(Map& root, const RlOptions& options, RlQuestion& question) {
+std::vector<std::string> packed_samples(Map& root, const RlOptions& options) {
   Map model = root.require("model").as_map();
   const std::optional<Value> sequence = model.optional("sequence");
   if (!sequence)
@@ -39,12 +39,6 @@ std::vector<std::string> packed_samples(Map& root, const RlOptions& options, RlQ
                                "sample {:.0f}",
                                both.mean, tokens),
                    fmt::format("sequence: {:.0f} or more", std::ceil(both.mean)));
-  Map strategy = root.require("strategy").as_map();
-  if (strategy.has("context_parallel")) {
-    question.assumptions.emplace_back(
-        "rl.packing: attention as of whole samples, as ranks of a context group share each");
-    return {};
-  }
   return {
       fmt::format("model.sequence={{packed: {:.0f}, documents: {{mean: {:.6g}, deviation: "
                   "{:.6g}}}}}",
@@ -204,8 +198,8 @@ void add_generation(const RlQuestion& question, const TrainerRun& trainer, RlRep
   report.places = generator.places;
   report.generator_gpus = generator_cluster(options, question.trainer.cluster).gpu_count();
   const auto batch = [&](std::int64_t step) {
-    return generate(generator.model, requests_of(options, seed, step), generator.copies,
-                    generator.places, most);
+    return generate(generator.model, requests_of(options, generator.longest, seed, step),
+                    generator.copies, generator.places, most);
   };
   const Generated one = batch(0);
   report.generation = one.time;
@@ -220,15 +214,19 @@ void add_generation(const RlQuestion& question, const TrainerRun& trainer, RlRep
     report.phases.insert(report.phases.begin(), {{"refit", refit.time}, {"generation", one.time}});
     report.step = sum(report.phases);
   } else {
-    const std::int64_t limit = options.staleness.limit, steps = 2 * limit + 8;
-    report.lag = options.staleness.in_flight
-                     ? lag_in_flight(
-                           generator.model, generator.copies, generator.places, most, limit, steps,
-                           [&](std::int64_t step) { return requests_of(options, seed, step); },
-                           training, refit.time)
-                     : lag_by_batches(
-                           limit, steps, [&](std::int64_t step) { return batch(step).time; },
-                           training, refit.time);
+    const double limit = options.staleness.limit;
+    report.lag =
+        options.staleness.in_flight
+            ? lag_in_flight(
+                  {generator.model, generator.copies, generator.places, most}, options.staleness,
+                  options.updates,
+                  [&](std::int64_t step) {
+                    return requests_of(options, generator.longest, seed, step);
+                  },
+                  training, refit.time)
+            : lag_by_batches(
+                  static_cast<std::int64_t>(limit),
+                  [&](std::int64_t step) { return batch(step).time; }, training, refit.time);
     report.step = report.lag->step;
     generation = report.lag->trainer_waits;
     if (limit > 0) exposed_refit = Seconds(0);
@@ -264,7 +262,7 @@ RlQuestion read_rl_question(const Document& document) {
   RlQuestion question;
   Map root = document.root().as_map();
   question.options = read_rl_section(root.require("rl"));
-  const std::vector<std::string> changes = packed_samples(root, question.options, question);
+  const std::vector<std::string> changes = packed_samples(root, question.options);
   question.trainer =
       solved(read_training_part(changes.empty() ? document : *document.with_overrides(changes)));
   if (question.trainer.strategy.local_sgd)

@@ -347,13 +347,4 @@ void apply_balance(const Value& strategy, const Job& job, Scenario& scenario) {
                   fmt::join(layout->split, ", "), what));
 }
 
-void check_packing(const Value& model, const Scenario& scenario) {
-  const auto& layout = scenario.strategy.layout;
-  if (layout && layout->mesh.context > 1 && packed_document(scenario.model))
-    model.as_map()
-        .at_key("sequence")
-        .fail("it is not known how ranks of a context group share documents",
-              "context_parallel: 1, or sequence: 4096");
-}
-
 }  // namespace rehearse::inline scenario

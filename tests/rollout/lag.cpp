@@ -1,6 +1,7 @@
 #include "rollout/lag.hpp"
 
 #include <boost/test/unit_test.hpp>
+#include <cmath>
 #include <numeric>
 
 #include "rollout/serving.hpp"
@@ -12,8 +13,7 @@ BOOST_AUTO_TEST_SUITE(lag)
 
 LagRun by_batches(std::int64_t limit, double generation, double training, double refit) {
   return lag_by_batches(
-      limit, 40, [=](std::int64_t) { return Seconds(generation); }, Seconds(training),
-      Seconds(refit));
+      limit, [=](std::int64_t) { return Seconds(generation); }, Seconds(training), Seconds(refit));
 }
 
 BOOST_AUTO_TEST_CASE(in_turn_all_parts_add_up) {
@@ -46,16 +46,47 @@ BOOST_AUTO_TEST_CASE(sequences_that_go_on_hide_the_tail_within_the_limit) {
   };
   const Seconds training(2), refit(0.2);
   const LagRun whole = lag_by_batches(
-      1, 12, [&](std::int64_t k) { return generate(model, requests(k), 1, 1e6, 64).time; },
-      training, refit);
-  for (const std::int64_t limit : {1, 2, 4}) {
-    const LagRun run = lag_in_flight(model, 1, 1e6, 64, limit, 20, requests, training, refit);
-    BOOST_TEST(run.step.value() < whole.step.value());
-    BOOST_TEST(run.step.value() >= training.value() - 1e-9);
-    BOOST_TEST(run.most_age <= static_cast<double>(limit));
-    BOOST_TEST(std::accumulate(run.ages.begin(), run.ages.end(), 0.0) == 1,
-               boost::test_tools::tolerance(1e-9));
-  }
+      1, [&](std::int64_t k) { return generate(model, requests(k), 1, 1e6, 64).time; }, training,
+      refit);
+  for (const TakeOrder take : {TakeOrder::ended, TakeOrder::begun})
+    for (const double limit : {0.5, 1.0, 2.0, 4.0}) {
+      const LagRun run =
+          lag_in_flight({model, 1, 1e6, 64}, {.limit = limit, .in_flight = true, .take = take}, 1,
+                        requests, training, refit);
+      if (limit >= 1) BOOST_TEST(run.step.value() < whole.step.value());
+      BOOST_TEST(run.step.value() >= training.value() - 1e-9);
+      if (take == TakeOrder::begun) BOOST_TEST(run.most_age <= std::ceil(limit));
+      BOOST_TEST(run.mean_age <= limit + 1e-9);
+      BOOST_TEST(std::accumulate(run.ages.begin(), run.ages.end(), 0.0) == 1,
+                 boost::test_tools::tolerance(1e-9));
+    }
+}
+
+/// Updates that begin with their own responses hide generation without any stale ones.
+BOOST_AUTO_TEST_CASE(a_stream_of_updates_hides_generation_behind_training) {
+  const DecodeModel model = served_llama();
+  const auto requests = [](std::int64_t step) {
+    std::vector<Request> all;
+    for (std::size_t i = 0; i < 64; ++i)
+      all.push_back({.prompt = 100,
+                     .response = 100.0 + 20.0 * static_cast<double>(i),
+                     .group = static_cast<std::size_t>(step) * 64 + i});
+    return all;
+  };
+  const auto run = [&](bool stream) {
+    return lag_in_flight({model, 1, 1e6, 64}, {.limit = 0, .in_flight = true, .stream = stream}, 8,
+                         requests, Seconds(8), Seconds(0.2));
+  };
+  BOOST_TEST(run(false).mean_age == 0);
+  BOOST_TEST(run(true).mean_age == 0);
+  BOOST_TEST(run(true).step.value() < 0.9 * run(false).step.value());
+}
+
+/// However many steps are ahead: a slow trainer's responses are as old as the limit allows.
+BOOST_AUTO_TEST_CASE(ages_at_large_limits_are_steady) {
+  const LagRun run = by_batches(20, 3, 3.3, 0.1);
+  BOOST_TEST(run.mean_age > 19.5);
+  BOOST_TEST(run.most_age <= 20);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
