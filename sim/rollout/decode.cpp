@@ -237,7 +237,7 @@ DecodeStep DecodeModel::step(double sequences, double context, double prompt_tok
   const double power = engine_.overlap;
   step.host = Seconds(std::pow(std::pow(gpu, power) + std::pow(host, power), 1 / power) - gpu) +
               sequences * engine_.answer;
-  if (prompt_tokens <= 0) return step;
+  if (prompt_tokens <= 0 && !serving_.eager) return step;
   const Seconds eager = (layers + expert_layers_ / 2) * engine_.eager_layer;
   step.waits = std::max(eager - step.gpu() - step.host, Seconds(0));
   return step;

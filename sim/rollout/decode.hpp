@@ -24,6 +24,7 @@ struct Serving {
   int attention_data_parallel = 1;
   ServedFormat format = ServedFormat::bf16;
   Bytes cache_element{2};  ///< of keys and values
+  bool eager = false;      ///< no CUDA graphs: the host launches each step's kernels
 
   int ranks() const { return tensor_parallel * attention_data_parallel; }
 };

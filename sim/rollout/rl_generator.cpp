@@ -28,7 +28,8 @@ Generator make_generator(const RlOptions& options, const Scenario& trainer) {
   const Cluster cluster = generator_cluster(options, trainer.cluster);
   const Serving serving{.tensor_parallel = asked.tensor_parallel,
                         .attention_data_parallel = asked.attention_data_parallel,
-                        .format = asked.format};
+                        .format = asked.format,
+                        .eager = asked.eager};
   const double share = asked.memory.value_or(asked.colocated() ? kColocatedMemory : engine.memory);
   Generator generator{.model = DecodeModel(*trainer.transformer, cluster, engine, serving),
                       .memory = share};

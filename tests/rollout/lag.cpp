@@ -2,7 +2,12 @@
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+#include <fstream>
+#include <map>
 #include <numeric>
+#include <sstream>
+
+#include "base/data_folder.hpp"
 
 #include "rollout/serving.hpp"
 
@@ -87,6 +92,50 @@ BOOST_AUTO_TEST_CASE(ages_at_large_limits_are_steady) {
   const LagRun run = by_batches(20, 3, 3.3, 0.1);
   BOOST_TEST(run.mean_age > 19.5);
   BOOST_TEST(run.most_age <= 20);
+}
+
+/// Steps of toy.csv after the first three, of one balance and lag.
+struct Toy {
+  double generation = 0, training = 0, refit = 0, age = 0, begun = 0, ended = 0, steps = 0;
+};
+
+std::map<std::pair<std::string, int>, Toy> recorded_toys() {
+  std::map<std::pair<std::string, int>, Toy> toys;
+  std::ifstream file(data_folder() / "tests" / "rollout" / "toy.csv");
+  std::string line;
+  std::getline(file, line);
+  while (std::getline(file, line)) {
+    std::istringstream text(line);
+    std::vector<std::string> cells;
+    for (std::string cell; std::getline(text, cell, ',');) cells.push_back(cell);
+    Toy& toy = toys[{cells.at(0), std::stoi(cells.at(1))}];
+    const int step = std::stoi(cells.at(2));
+    toy.ended = std::stod(cells.at(7));
+    if (step == 2) toy.begun = toy.ended;
+    if (step < 3) continue;
+    ++toy.steps;
+    toy.age += std::stod(cells.at(3));
+    toy.refit += std::stod(cells.at(4));
+    toy.generation += std::stod(cells.at(5));
+    toy.training += std::stod(cells.at(6));
+  }
+  return toys;
+}
+
+/// A policy on CPUs (toy.py), in turn and lagging by 1 and 2: its phases make its steps and ages.
+BOOST_AUTO_TEST_CASE(a_real_policy_lags_as_its_phases_say) {
+  const auto toys = recorded_toys();
+  BOOST_TEST_REQUIRE(toys.size() == 6U);
+  for (const auto& [of, toy] : toys) {
+    const LagRun run = by_batches(of.second, toy.generation / toy.steps, toy.training / toy.steps,
+                                  toy.refit / toy.steps);
+    const double step = (toy.ended - toy.begun) / toy.steps, age = toy.age / toy.steps;
+    BOOST_TEST_MESSAGE(of.first << " longer, lag " << of.second << ": step " << step << " s, "
+                                << run.step.value() << " predicted; age " << age << ", "
+                                << run.mean_age);
+    BOOST_TEST(run.step.value() == step, boost::test_tools::tolerance(0.15));
+    BOOST_TEST(std::abs(run.mean_age - age) <= 0.15);
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()
