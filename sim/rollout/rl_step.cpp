@@ -313,7 +313,8 @@ RlQuestion read_rl_question(const Document& document) {
     Map rl = root.require("rl").as_map();
     (rl.has("generator") ? rl.at_key("generator") : root.at_key("rl"))
         .fail(wrong.what(),
-              "change rl.generator.tensor_parallel, memory or nodes, or limits of rl.lengths");
+              "change rl.generator.engine, tensor_parallel, memory or nodes, or limits of "
+              "rl.lengths");
   }
   return question;
 }
