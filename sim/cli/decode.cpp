@@ -39,8 +39,8 @@ void decode(const DecodeCommand& command) {
                  command.answer);
   } catch (const std::invalid_argument& wrong) {
     throw InputError(
-        fmt::format("rehearse decode: error: {}\nremedy: change --model, --on, --tensor-parallel "
-                    "or --precision",
+        fmt::format("rehearse decode: error: {}\nremedy: change --model, --on, --tensor-parallel, "
+                    "--engine, --precision, --prompt or --response",
                     wrong.what()));
   }
 }
@@ -66,7 +66,8 @@ void add_decode(CLI::App& app) {
              {"16bit", "8bit"});
   add_count(decode_app, "--prompt", command->prompt, "Tokens of a prompt (default 1024)", 1,
             10'000'000);
-  add_count(decode_app, "--response", command->response, "Tokens of a response (default 1024)", 1,
+  add_count(decode_app, "--response", command->response,
+            "Tokens of a response (default 1024): time per output\ntoken needs a second one", 2,
             10'000'000);
   add_parsed(decode_app, "--memory", command->memory, parse_fraction,
              "Share of a GPU for weights and cache, else the engine's", "SHARE");

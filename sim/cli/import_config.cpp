@@ -52,6 +52,10 @@ void add_import_config(CLI::App& import_app) {
       "Likewise: bf16 and fp16 as that framework mixes them,\nelse a value of model.precision",
       "NAME");
   add(app, "--accumulation", asked.accumulation, "Likewise: micro-batches of a step", "N");
+  add(app, "--lengths", asked.lengths,
+      "Of post-training: mean tokens of prompts and responses,\nand the responses' deviation, as "
+      "logs have them",
+      "P,R[,D]");
   add(app, "--config", command->options.function,
       "Which of a Python file's configurations (torchtitan)", "NAME");
   app.add_flag("--allow", command->options.allow,

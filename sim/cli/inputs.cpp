@@ -40,7 +40,9 @@ std::filesystem::path input_file(const std::filesystem::path& word,
   if (word == "-") return kept_standard_input();
   std::error_code ignored;
   if (!is_bare(word) || std::filesystem::exists(word, ignored)) return word;
-  for (const std::string& folder : folders) {
+  std::vector<std::string> all = folders;
+  if (std::ranges::find(folders, "") != folders.end()) all.emplace_back("post_training");
+  for (const std::string& folder : all) {
     const std::filesystem::path name =
         std::filesystem::path("scenarios") / folder / (word.string() + ".yaml");
     if (std::filesystem::exists(name, ignored)) return name;  // in a clone

@@ -48,8 +48,8 @@ void add_list(CLI::App& app) {
   known.insert(known.end(), {"keys", "schema"});
   add_choice(list_app, "WHAT", command->what,
              "models, families, clusters, gpus, architectures,\n"
-             "strategies, optimizers, profiles, scenarios, studies,\n"
-             "plans, keys, or the JSON Schema of a kind of file",
+             "strategies, optimizers, engines, profiles, scenarios,\n"
+             "studies, plans, keys, or the JSON Schema of a kind of file",
              known, "")
       ->required();
   add(list_app, "PREFIX", command->prefix,

@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/printable.hpp"
+#include "base/progress_line.hpp"
 #include "base/stop_signal.hpp"
 #include "cli/commands.hpp"
 #include "cli/inputs.hpp"
@@ -16,6 +17,7 @@
 #include "planner/plan_view.hpp"
 #include "planner/point_text.hpp"
 #include "planner/typed_question.hpp"
+#include "rollout/rl_plan.hpp"
 #include "study/collect.hpp"
 #include "study/progress_bar.hpp"
 #include "study/study_folder.hpp"
@@ -113,9 +115,39 @@ void print_result(const PlanResult& result, const PlanCommand& command) {
                command.answer);
 }
 
+/// A scenario with a section `rl:`, whose splits of GPUs are tried; null: another plan.
+std::shared_ptr<const Document> rl_scenario(const PlanCommand& command) {
+  if (command.plan.empty()) return nullptr;
+  const auto document = Document::load(command.plan);
+  if (!asks_for_rl(*document)) return nullptr;
+  return command.overrides.empty() ? document : document->with_overrides(command.overrides);
+}
+
+void run_rl_plan(const Document& document, const PlanCommand& command) {
+  if (command.hand_out || !command.points.empty() || command.dry_run ||
+      !command.answer.html.empty())
+    throw InputError(
+        "rehearse plan: error: splits of post-training are played here, in one go\n"
+        "remedy: leave out --hand-out, --points, --dry-run and --html");
+  ProgressLine line(command.answer.quiet);
+  const RlPlan plan = rl_plan(document, [&](std::size_t done, std::size_t all) {
+    line.show(fmt::format("splits: {} of {}", done, all));
+  });
+  AnswerOptions answer = command.answer;
+  answer.output.clear();
+  const auto top = static_cast<std::size_t>(command.top);
+  print_answer({.table = [&](int, bool) { return to_table(plan, top); },
+                .json = [&] { return to_json(plan); },
+                .csv = [&] { return to_csv(plan); }},
+               answer);
+  if (plan.rows.empty() || !plan.rows.front().report)
+    throw Error(ExitCode::refuted, "rehearse plan: no split of these GPUs is feasible");
+}
+
 /// An Error (ExitCode::refuted) where nothing is feasible.
 void run_plan_file(const PlanCommand& command) {
   catch_stop_signals();
+  if (const auto document = rl_scenario(command)) return run_rl_plan(*document, command);
   Plan read = command.plan.empty() ? typed_plan(command.question, command.overrides)
                                    : read_plan(command.plan, command.overrides);
   const PlanSimulator with = simulator_for(read);
@@ -175,7 +207,7 @@ void add_plan(CLI::App& app) {
       "  rehearse plan cheapest_convnext --html plan.html");
   plan.callback([command, question] {
     const bool typed = is_typed(*question, command->plan, "PLAN");
-    if (!typed) command->plan = input_file(command->plan, {"plans"});
+    if (!typed) command->plan = input_file(command->plan, {"plans", "post_training"});
     if (command->answer.output.empty())
       command->answer.output =
           (typed ? name_of(*question) : command->plan.stem().string()) + ".plan";

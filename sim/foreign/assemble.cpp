@@ -169,6 +169,7 @@ const std::string& Asked::option(const std::string& name) const {
          : name == "batch"        ? batch
          : name == "precision"    ? precision
          : name == "accumulation" ? accumulation
+         : name == "lengths"      ? lengths
                                   : kNone;
 }
 
@@ -223,6 +224,9 @@ std::vector<Missing> missing_of(const Facts& facts, const Asked& asked) {
     if (!named && shaped && !has(facts, dims + key)) missing.push_back({what, remedy});
   if (!has(facts, "micro_batch") && !has(facts, "micro_tokens"))
     missing.push_back({"how many samples a GPU takes at a time", "--batch N"});
+  if (has(facts, "rl.algorithm") && asked.lengths.empty())
+    missing.push_back({"how long prompts and responses are",
+                       "--lengths PROMPT,RESPONSE of `rehearse import config`, mean tokens"});
   if (asked.on.empty())
     missing.push_back({"which machines train",
                        "--on 4xaws_p5, nodes of a kind that `rehearse list clusters` has"});
@@ -232,6 +236,7 @@ std::vector<Missing> missing_of(const Facts& facts, const Asked& asked) {
 std::string assemble(Facts facts, const std::string& framework, const Asked& asked,
                      const std::string& name) {
   fit_micro_batch(facts, asked);
+  fill_post_training(facts, asked, name);
   derive(facts, framework);
   leave_alone(asked, facts);
   Section root;
@@ -243,6 +248,8 @@ std::string assemble(Facts facts, const std::string& framework, const Asked& ask
     root.put("framework." + framework, version);
   put_model(facts, asked, root.at("model"));
   put_cluster(facts, asked, name, root);
+  if (has(facts, "rl_trainer_nodes"))
+    root.put("cluster.nodes", value_of(facts, "rl_trainer_nodes"));
   put_strategy(facts, root);
   const std::string optimizer =
       "optimizer." + (has(facts, "opt") ? value_of(facts, "opt") : "adamw");
@@ -253,8 +260,8 @@ std::string assemble(Facts facts, const std::string& framework, const Asked& ask
     if (key == "train.samples") {
       root.put("train.samples_per_epoch", fact.value);
       root.put("train.epochs", "1");
-    } else if (key.starts_with("train.") || key.starts_with("run.") || key.starts_with("memory.") ||
-               of_cluster) {
+    } else if (key.starts_with("rl.") || key.starts_with("train.") || key.starts_with("run.") ||
+               key.starts_with("memory.") || of_cluster) {
       root.put(key, fact.value);
     }
   }

@@ -16,6 +16,8 @@ struct Asked {
   std::string batch;         ///< samples of a micro-batch; empty: the file's
   std::string precision;     ///< a value of model.precision; empty: the file's
   std::string accumulation;  ///< micro-batches of a step; empty: the file's
+  /// Mean tokens of prompts and of responses, and the responses' deviation: "130,1060,800".
+  std::string lengths{};
 
   /// What an option of that name has; empty: it is not there.
   const std::string& option(const std::string& name) const;
@@ -28,6 +30,10 @@ struct Missing {
 
 /// Puts what was asked in the place of what the file says.
 void answer(const Asked& asked, Facts& facts);
+
+/// A step of post-training (facts rl.X), from what its file says of batches and lengths: what its
+/// samples, updates and limits are. InputError where lengths are none.
+void fill_post_training(Facts& facts, const Asked& asked, const std::string& name);
 
 /// What neither the file nor an option says, all at once.
 std::vector<Missing> missing_of(const Facts& facts, const Asked& asked);

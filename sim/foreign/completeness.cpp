@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "config/document.hpp"
 #include "config/mistakes.hpp"
+#include "rollout/rl_step.hpp"
 #include "scenario/scenario.hpp"
 
 namespace rehearse::inline foreign {
@@ -111,8 +112,11 @@ void tell_defaults(Translation& told, const Asked& asked) {
 
 void read_back(const std::string& scenario, const std::string& name) {
   try {
-    const Scenario read = read_scenario(*Document::parse(scenario, name + " (as a scenario)"));
-    make_schedule(read);
+    const auto document = Document::parse(scenario, name + " (as a scenario)");
+    if (asks_for_rl(*document))
+      read_rl_question(*document);
+    else
+      make_schedule(read_scenario(*document));
   } catch (const InputError& wrong) {
     const std::string why = wrong.what();
     const auto says = [&](const char* what) { return why.find(what) != std::string::npos; };

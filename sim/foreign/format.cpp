@@ -214,7 +214,8 @@ const std::vector<std::string>& format_names() {
       "llm_foundry",       "trl",           "ms_swift",
       "megatron_swift",    "primus",        "gpt_neox",
       "nanotron",          "litgpt",        "llama_factory_v1",
-      "primus_torchtitan", "open_instruct"};
+      "primus_torchtitan", "open_instruct", "verl",
+      "nemo_rl",           "trl_grpo",      "trl_dpo"};
   return names;
 }
 

@@ -33,6 +33,7 @@ void merge(Facts& to, const Facts& from) {
 
 /// The first file's format is whose framework it is, but for DeepSpeed, which trains for others.
 std::string framework_of(const std::vector<ConfigFile>& files, const Facts& facts) {
+  if (has(facts, "rl_framework")) return value_of(facts, "rl_framework");
   if (value_of(facts, "sync") == "zero" && files.front().format->framework == "torch")
     return "deepspeed";
   for (const ConfigFile& file : files)

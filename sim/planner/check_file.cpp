@@ -20,7 +20,7 @@ using File = std::filesystem::path;
 
 std::string as_scenario(const File& file) {
   if (const auto document = Document::load(file); asks_for_rl(*document)) {
-    read_rl_question(*document);
+    check_rl_question(*document);
     return "a scenario of post-training";
   }
   const Scenario scenario = read_scenario(file, {});

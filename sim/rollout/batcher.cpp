@@ -2,11 +2,19 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "base/error.hpp"
 
 namespace rehearse::inline rollout {
+
+void BatcherCounts::add(const BatcherCounts& other) {
+  generated += other.generated;
+  computed += other.computed;
+  steps += other.steps;
+  sequence_steps += other.sequence_steps;
+  preemptions += other.preemptions;
+  most_cache = std::max(most_cache, other.most_cache);
+}
 
 Batcher::Batcher(const DecodeModel& model, double places, std::size_t most)
     : model_(model), places_(places), most_(most) {}
@@ -55,9 +63,10 @@ bool Batcher::admit() {
   const double parts = std::ceil(tokens / model_.engine().prefill_tokens);
   const auto decoding = static_cast<double>(before);
   const double mean = before > 0 ? context_ / static_cast<double>(running_.size()) : longest;
-  const Seconds with = model_.step(decoding, mean, tokens / parts, longest).total();
-  const Seconds without = before > 0 ? model_.step(decoding, mean).total() : Seconds(0);
-  // Those that decode make a token meanwhile, which the next steps would have made.
+  const bool alone = before == 0 || model_.engine().prompts_alone;
+  const Seconds with = model_.step(alone ? 0 : decoding, mean, tokens / parts, longest).total();
+  const Seconds without = alone ? Seconds(0) : model_.step(decoding, mean).total();
+  // Those that decode beside make a token meanwhile, which the next steps would have made.
   now_ += parts * (with - without);
   return true;
 }
@@ -81,7 +90,7 @@ void Batcher::leave(const Running& one) {
   if (--group_users_[request.group] == 0) cache_ -= request.prompt;
 }
 
-std::vector<Batcher::Ended> Batcher::advance() {
+std::vector<Batcher::Ended> Batcher::advance(Seconds until) {
   while (admit()) {
   }
   const auto batch = static_cast<double>(running_.size());
@@ -91,7 +100,11 @@ std::vector<Batcher::Ended> Batcher::advance() {
     preempt();
     return {};
   }
-  const double steps = std::min(first->ends - step_, room);
+  double steps = std::min(first->ends - step_, room);
+  if (until < kNever) {
+    const Seconds one = model_.step(batch, context_ / batch).total();
+    steps = std::min(steps, std::max(1.0, std::ceil((until - now_) / one)));
+  }
   // Contexts grow by a token a step, so that the middle one is the mean.
   const double context = context_ / batch + (steps - 1) / 2;
   now_ += steps * model_.step(batch, context).total();
@@ -112,17 +125,6 @@ std::vector<Batcher::Ended> Batcher::advance() {
   return ended;
 }
 
-std::optional<Seconds> Batcher::oldest() const {
-  std::optional<Seconds> first;
-  const auto note = [&](std::size_t request) {
-    const Seconds at = started_[request];
-    if (at >= Seconds(0) && (!first || at < *first)) first = at;
-  };
-  for (const Running& one : running_) note(one.request);
-  for (const Waiting& one : waiting_) note(one.request);
-  return first;
-}
-
 Generated generate(const DecodeModel& model, const std::vector<Request>& requests,
                    std::size_t copies, double places, std::size_t most) {
   Generated all{
@@ -136,13 +138,7 @@ Generated generate(const DecodeModel& model, const std::vector<Request>& request
       for (const Batcher::Ended& one : batcher.advance()) all.ends[first + one.request] = one.at;
     all.time = std::max(all.time, batcher.now());
     all.mean_copy += batcher.now() / static_cast<double>(copies);
-    const BatcherCounts& own = batcher.counts();
-    all.counts.generated += own.generated;
-    all.counts.computed += own.computed;
-    all.counts.steps += own.steps;
-    all.counts.sequence_steps += own.sequence_steps;
-    all.counts.preemptions += own.preemptions;
-    all.counts.most_cache = std::max(all.counts.most_cache, own.most_cache);
+    all.counts.add(batcher.counts());
   }
   return all;
 }

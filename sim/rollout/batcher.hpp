@@ -2,9 +2,7 @@
 
 #include <cstdint>
 #include <deque>
-#include <functional>
-#include <optional>
-#include <queue>
+#include <limits>
 #include <unordered_map>
 #include <vector>
 
@@ -26,6 +24,8 @@ struct BatcherCounts {
   double sequence_steps = 0;  ///< sequences in a step, summed over steps
   std::size_t preemptions = 0;
   double most_cache = 0;  ///< tokens held at a time, the most
+
+  void add(const BatcherCounts& other);  ///< another copy's
 };
 
 /// Continuous batching of one copy of an engine, from event to event: between two of them the same
@@ -34,14 +34,13 @@ struct BatcherCounts {
 /// last is preempted, and computes its tokens again later (vLLM's recompute).
 class Batcher {
  public:
+  static constexpr Seconds kNever{std::numeric_limits<double>::infinity()};
   /// `places`: tokens that the cache of a tensor group has; `most`: sequences at a time.
   Batcher(const DecodeModel& model, double places, std::size_t most);
 
   void add(const Request& request);
   bool idle() const { return running_.empty() && waiting_.empty(); }
   Seconds now() const { return now_; }
-  /// When the sequence that is not over and entered first entered; nothing: none has entered.
-  std::optional<Seconds> oldest() const;
   /// It does nothing until then.
   void wait_until(Seconds time) { now_ = std::max(now_, time); }
 
@@ -49,8 +48,8 @@ class Batcher {
     std::size_t request = 0;  ///< by the order of add()
     Seconds started, at;
   };
-  /// Goes on to its next event, and says who ended with it. Not where it is idle.
-  std::vector<Ended> advance();
+  /// Goes on to its next event, or a step past `until`, and says who ended. Not where it is idle.
+  std::vector<Ended> advance(Seconds until = kNever);
 
   const BatcherCounts& counts() const { return counts_; }
 

@@ -1,6 +1,7 @@
 #include "rollout/decode.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,17 +12,8 @@
 namespace rehearse::inline rollout {
 namespace {
 
-/// Small kernels of a layer: two norms, rotation, the cache's write, attention and its sum over
-/// parts, the activation, and what two products leave.
-constexpr double kLayerKernels = 9;
-/// Router, top-k, sort, gather, activation and sum of a mixture of experts.
-constexpr double kExpertKernels = 6;
-/// Low-rank products' norms and absorbed products of latent attention; its indexer as many.
-constexpr double kLatentKernels = 8;
 /// An indexer's key, and its scale: 128 elements of 8 bits and one of 32 (DeepSeek-V3.2).
 constexpr double kIndexBytes = 132;
-/// Share of the peak that attention over a prompt reaches in 16 bits.
-constexpr double kPromptAttention = 0.4;
 /// What each doubling of ranks adds to a small all_reduce, and what large ones reach of NVLink.
 constexpr double kAllReduceGrowth = 0.15, kAllReduceRate = 0.8;
 /// Activations, workspaces and CUDA graphs, beside weights and cache, of an engine.
@@ -65,6 +57,24 @@ void check_serving(const TransformerShape& network, const Serving& serving) {
         fmt::format("mxfp4 is a format of experts, and {} has none", network.name));
 }
 
+/// Whether the engine runs on the GPU at all, and with such weights.
+void check_gpu(const Engine& engine, const Gpu& gpu, ServedFormat format) {
+  const std::string& kind = gpu.architecture->name;
+  const bool half = gpu.bf16 > FlopsPerSecond(0) || gpu.fp16 > FlopsPerSecond(0);
+  if (std::ranges::find(engine.runs_on, kind) == engine.runs_on.end() || !half)
+    throw std::invalid_argument(fmt::format("{} does not run on {}: its GPUs are of {}",
+                                            engine.title, gpu.name,
+                                            fmt::join(engine.runs_on, ", ")));
+  const bool eight = format == ServedFormat::fp8, four = format == ServedFormat::nvfp4;
+  const bool lacks =
+      (eight && gpu.fp8 == FlopsPerSecond(0)) || (four && gpu.fp4 == FlopsPerSecond(0));
+  if (engine.own_formats && lacks)
+    throw std::invalid_argument(
+        fmt::format("{} takes weights of {} where the GPU has a unit for "
+                    "them, and {} has none",
+                    engine.title, to_string(format), gpu.name));
+}
+
 double attention_parameters(const TransformerShape& network) {
   const auto h = static_cast<double>(network.hidden), heads = static_cast<double>(network.heads);
   if (network.latent) {
@@ -105,6 +115,7 @@ DecodeModel::DecodeModel(const TransformerShape& network, const Cluster& cluster
         fmt::format("one copy is spread over {} GPUs, and there are {}", ranks, places.size()));
   const Node& node = cluster.node(places.front().node);
   gpu_ = node.gpu;
+  check_gpu(engine, gpu_, serving.format);
   blackwell_ = is_blackwell(gpu_);
   link_ = node.nvlink ? node.nvlink->bandwidth : node.pcie.bandwidth;
   const std::vector<Place> own(places.begin(), places.begin() + serving.ranks());
@@ -143,9 +154,13 @@ DecodeModel::DecodeModel(const TransformerShape& network, const Cluster& cluster
   if (four_bits && gpu_.fp4 == FlopsPerSecond(0)) expert_share_ = engine.unpacked_experts;
 
   const auto layers = static_cast<double>(network.layers);
-  small_kernels_ = layers * kLayerKernels + expert_layers_ * kExpertKernels;
-  if (network.latent) small_kernels_ += layers * kLatentKernels;
-  if (has_indexer(network)) small_kernels_ += layers * kLatentKernels;
+  const KernelCounts& kernels = engine.kernels;
+  double of_layer = kernels.layer;
+  if (network.latent) of_layer += kernels.latent;
+  if (has_indexer(network)) of_layer += kernels.indexer;
+  if (network.head_norm != HeadNorm::none) of_layer += kernels.head_norms;
+  if (moe && narrow) of_layer += kernels.quantized;  // scales of blocks; else one of a tensor
+  small_kernels_ = layers * of_layer + expert_layers_ * kernels.experts;
 
   const double tp = serving.tensor_parallel;
   const double elements =
@@ -168,7 +183,7 @@ DecodeModel::DecodeModel(const TransformerShape& network, const Cluster& cluster
 Seconds DecodeModel::product(double parameters, double bytes, double tokens,
                              FlopsPerSecond peak) const {
   const double moved = bytes / gpu_.memory_bandwidth.value();
-  const double computed = 2 * tokens * parameters / (engine_.products * peak.value());
+  const double computed = 2 * tokens * parameters / peak.value();
   return Seconds(std::cbrt(moved * moved * moved + computed * computed * computed));
 }
 
@@ -194,9 +209,10 @@ DecodeStep DecodeModel::step(double sequences, double context, double prompt_tok
                              double prompt) const {
   const double tokens = sequences + prompt_tokens, tp = serving_.tensor_parallel;
   const auto layers = static_cast<double>(network_.layers);
+  const double reach = prompt_tokens > 0 ? engine_.prompt_products : engine_.products;
   const auto dense = [&](double parameters) {
     return product(parameters / tp, parameters / tp * dense_element_ / engine_.weights, tokens,
-                   dense_peak_);
+                   reach * dense_peak_);
   };
   DecodeStep step;
   step.products = layers * dense(attention_parameters_) +
@@ -207,7 +223,7 @@ DecodeStep DecodeModel::step(double sequences, double context, double prompt_tok
     const double read = experts_read(all) * expert_parameters_ / ranks;
     const double active = static_cast<double>(network_.experts->active) * expert_parameters_;
     step.experts = expert_layers_ * product(active / ranks, read * expert_element_ / expert_share_,
-                                            all, expert_peak_);
+                                            all, reach * expert_peak_);
   }
   step.cache = sequences * (cache_read(context) / (engine_.cache * gpu_.memory_bandwidth));
   step.head = Bytes(2 * static_cast<double>(network_.hidden) *
@@ -215,8 +231,20 @@ DecodeStep DecodeModel::step(double sequences, double context, double prompt_tok
               (engine_.weights * gpu_.memory_bandwidth);
   step.kernels = small_kernels_ * engine_.kernel.of(blackwell_);
   step.all_reduce = 2 * layers * all_reduce(tokens);
-  step.host = engine_.step + sequences * engine_.sequence;
-  if (prompt_tokens <= 0) return step;
+  if (prompt_tokens > 0) step.attention = prompt_attention(prompt_tokens, prompt);
+  const double gpu = step.gpu().value();
+  const double host = (engine_.step + sequences * engine_.sequence).value();
+  const double power = engine_.overlap;
+  step.host = Seconds(std::pow(std::pow(gpu, power) + std::pow(host, power), 1 / power) - gpu) +
+              sequences * engine_.answer;
+  if (prompt_tokens <= 0 && !serving_.eager) return step;
+  const Seconds eager = (layers + expert_layers_ / 2) * engine_.eager_layer;
+  step.waits = std::max(eager - step.gpu() - step.host, Seconds(0));
+  return step;
+}
+
+Seconds DecodeModel::prompt_attention(double tokens, double prompt) const {
+  const auto layers = static_cast<double>(network_.layers);
   const double width = network_.latent ? static_cast<double>(network_.latent->plain_width +
                                                              network_.latent->rotated_width +
                                                              network_.latent->value_width) /
@@ -224,11 +252,8 @@ DecodeStep DecodeModel::step(double sequences, double context, double prompt_tok
                                        : static_cast<double>(network_.head_width);
   const double seen = prompt / 2, window = std::min(seen, static_cast<double>(network_.window));
   const double keys = (layers - windowed_) * seen + windowed_ * window;
-  step.attention = Seconds(4 * static_cast<double>(network_.heads) * width * keys * prompt_tokens /
-                           tp / (kPromptAttention * peak_of(gpu_, 16).value()));
-  const Seconds eager = (layers + expert_layers_ / 2) * engine_.eager_layer;
-  step.waits = std::max(eager - step.gpu(), Seconds(0));
-  return step;
+  return Seconds(4 * static_cast<double>(network_.heads) * width * keys * tokens /
+                 serving_.tensor_parallel / (engine_.prompt_attention * peak_of(gpu_, 16).value()));
 }
 
 DecodeModel::Steady DecodeModel::steady(double sequences, double prompt, double response) const {
@@ -237,16 +262,31 @@ DecodeModel::Steady DecodeModel::steady(double sequences, double prompt, double 
       .decode = step(sequences, context), .time_per_output_token = {}, .time_to_first_token = {}};
   // Each token that a sequence makes is worth prompt / response tokens of others' prompts.
   const double a_step = sequences * prompt / response;
-  double part = std::min(prompt, engine_.prefill_tokens);
+  const double chunk = std::min(prompt, engine_.prefill_tokens);
+  double part = chunk;
   steady.prompt_steps = std::min(1.0, a_step / part);
   if (a_step > part) part = a_step;
   const Seconds mixed = step(sequences, context, part, prompt).total();
   steady.time_per_output_token =
       (1 - steady.prompt_steps) * steady.decode.total() + steady.prompt_steps * mixed;
-  const double chunk = std::min(prompt, engine_.prefill_tokens);
-  steady.time_to_first_token =
-      std::ceil(prompt / chunk) * step(sequences - 1, context, chunk, prompt).total();
+  const double chunks = std::ceil(prompt / chunk);
+  if (engine_.prompts_alone) {
+    const Seconds alone = chunks * step(0, context, chunk, prompt).total();
+    steady.prompt_steps = std::min(1.0, chunks * sequences / response);
+    steady.time_per_output_token = steady.decode.total() + sequences / response * alone;
+    steady.time_to_first_token = alone;
+    return steady;
+  }
+  steady.time_to_first_token = chunks * step(sequences - 1, context, chunk, prompt).total();
   return steady;
+}
+
+void DecodeModel::check_positions(double tokens) const {
+  if (positions() > 0 && tokens > positions())
+    throw std::invalid_argument(
+        fmt::format("{} has {:.0f} positions (max_position_embeddings), and a sequence of prompt "
+                    "and response {:.0f} tokens",
+                    network_.name, positions(), tokens));
 }
 
 Bytes DecodeModel::cache_of(double tokens) const {

@@ -24,6 +24,7 @@ struct Serving {
   int attention_data_parallel = 1;
   ServedFormat format = ServedFormat::bf16;
   Bytes cache_element{2};  ///< of keys and values
+  bool eager = false;      ///< no CUDA graphs: the host launches each step's kernels
 
   int ranks() const { return tensor_parallel * attention_data_parallel; }
 };
@@ -32,7 +33,7 @@ struct Serving {
 struct DecodeStep {
   Seconds products, experts, cache, attention, head, kernels, all_reduce;
   Seconds waits;  ///< for a host that launches kernels one by one
-  Seconds host;   ///< of the scheduler, between steps
+  Seconds host;   ///< what the scheduler's work adds that nothing hides
 
   Seconds gpu() const {
     return products + experts + cache + attention + head + kernels + all_reduce;
@@ -45,12 +46,14 @@ struct DecodeStep {
 ///   a product: ((bytes / wB)^3 + (2 n parameters / pP)^3)^(1/3), w and p the engine's shares
 ///   experts:   E (1 - (1 - k/E)^(s n)) of E experts are read, s the spread
 ///   attention: each sequence's cache over its share of B; a window's layers read no more than that
-///   a layer:   9 small kernels and more (platforms/engines/README.md), two all_reduces
+///   a layer:   small kernels by the kind of network, two all_reduces
+///   the host works beside the GPU: (gpu^o + host^o)^(1/o), o the engine's overlap
 ///   a step with a prompt's tokens takes at least the host's time for every layer
 class DecodeModel {
  public:
   /// The first GPUs of `cluster` serve. Throws std::invalid_argument with a message for the user:
-  /// a network that is no decoder of attention and feed-forward layers, more ranks than GPUs.
+  /// a network that is no decoder of attention and feed-forward layers, more ranks than GPUs, GPUs
+  /// that the engine does not run on.
   DecodeModel(const TransformerShape& network, const Cluster& cluster, const Engine& engine,
               const Serving& serving);
 
@@ -72,6 +75,10 @@ class DecodeModel {
   Bytes cache_of_token() const { return cache_of_token_; }  ///< on one rank
   /// Kept of a sequence of so many tokens: layers with a window forget what lies before it.
   Bytes cache_of(double tokens) const;
+  /// std::invalid_argument where a sequence has more tokens than the network has positions for.
+  void check_positions(double tokens) const;
+  /// Most tokens of a sequence; 0: not known.
+  double positions() const { return static_cast<double>(network_.served_tokens); }
   Bytes weights() const { return weights_; }  ///< on one rank
   /// The rank's memory for the cache, where the engine may take `share` of the GPU's.
   Bytes cache_memory(double share) const;
@@ -82,6 +89,7 @@ class DecodeModel {
 
  private:
   Seconds product(double parameters, double bytes, double tokens, FlopsPerSecond peak) const;
+  Seconds prompt_attention(double tokens, double prompt) const;
   Seconds all_reduce(double tokens) const;
   double experts_read(double tokens) const;
   Bytes cache_read(double context) const;  ///< by a step, of one sequence

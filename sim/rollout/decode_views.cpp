@@ -32,6 +32,7 @@ std::string copy_of(const DecodeTable& table) {
 DecodeTable decode_table(std::string network, std::string cluster, const DecodeModel& model,
                          double prompt, double response, double memory,
                          const std::vector<double>& batches) {
+  model.check_positions(prompt + response);
   const double share = memory > 0 ? memory : model.engine().memory;
   DecodeTable table{.network = std::move(network),
                     .cluster = std::move(cluster),

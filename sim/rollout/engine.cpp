@@ -33,6 +33,19 @@ void read_experts(Map& map, Engine& engine) {
   experts.finish();
 }
 
+KernelCounts read_counts(Map& map) {
+  Map counts = map.require("kernels").as_map();
+  const auto of = [&](const char* key) { return counts.require(key).as_number(); };
+  const KernelCounts kernels{.layer = of("layer"),
+                             .experts = of("experts"),
+                             .quantized = of("quantized"),
+                             .head_norms = of("head_norms"),
+                             .latent = of("latent"),
+                             .indexer = of("indexer")};
+  counts.finish();
+  return kernels;
+}
+
 EngineError read_error(Map& map) {
   Map off = map.require("off").as_map();
   const EngineError error{.low = off.require("low").as_number(),
@@ -63,6 +76,9 @@ Engine read_engine(const std::string& name) {
   engine.versions = map.require("versions").as_string();
   engine.step = time(map, "step");
   engine.sequence = time(map, "sequence");
+  engine.overlap = map.require("overlap").as_positive_number();
+  engine.answer = time(map, "answer");
+  engine.kernels = read_counts(map);
   engine.eager_layer = time(map, "eager_layer");
   engine.kernel = times(map, "kernel");
   engine.all_reduce = times(map, "all_reduce");
@@ -71,9 +87,15 @@ Engine read_engine(const std::string& name) {
   engine.cache = share(map, "cache");
   read_experts(map, engine);
   engine.products = share(map, "products");
+  engine.prompt_products = share(map, "prompt_products");
+  engine.prompt_attention = share(map, "prompt_attention");
+  engine.prompts_alone = map.require("prompts_alone").as_bool();
   engine.spread = share(map, "spread");
   engine.prefill_tokens = map.require("prefill_tokens").as_positive_number();
   engine.memory = share(map, "memory");
+  for (const Value& one : map.require("runs_on").as_list())
+    engine.runs_on.push_back(one.as_choice(architecture_kinds()));
+  engine.own_formats = map.require("own_formats").as_bool();
   engine.off = read_error(map);
   engine.source = map.require("source").as_string();
   map.finish();

@@ -21,22 +21,37 @@ struct EngineError {
   double points = 0, median = 0, p90 = 0;
 };
 
+/// Small kernels of a layer, and what each kind of network has more: of a layer of experts, of
+/// their inputs' conversion to 8 or 4 bits, of norms of heads, of latent attention and of its
+/// indexer.
+struct KernelCounts {
+  double layer = 0, experts = 0, quantized = 0, head_norms = 0, latent = 0, indexer = 0;
+};
+
 /// What a serving engine adds to the kernels of a step, and what its kernels reach
 /// (platforms/engines/README.md).
 struct Engine {
   std::string name, title, versions, source;
   Seconds step;         ///< host time of each step
   Seconds sequence;     ///< and of each sequence in it
+  double overlap = 1;   ///< power p of (gpu^p + host^p)^(1/p): 1 adds them, many hides the shorter
+  Seconds answer;       ///< of each sequence that nothing runs beside: its token's way out
   Seconds eager_layer;  ///< host time of a layer without CUDA graphs, in a step with a prompt
+  KernelCounts kernels;
   ByGeneration<Seconds> kernel, all_reduce;
   Bytes all_reduce_until;
   double weights = 0, cache = 0;  ///< shares of the memory bandwidth
   ByGeneration<double> experts;
-  double unpacked_experts = 0;  ///< of a format that the GPU has no unit for
-  double products = 0;          ///< share of the peak
-  double spread = 1;            ///< tokens that count in how many experts are read
-  double prefill_tokens = 0;    ///< most tokens of a step
-  double memory = 0;            ///< share of a GPU's memory
+  double unpacked_experts = 0;       ///< of a format that the GPU has no unit for
+  double products = 0;               ///< share of the peak
+  double prompt_products = 0;        ///< the same in a step with a prompt
+  double prompt_attention = 0;       ///< share of the peak of 16 bits
+  bool prompts_alone = false;        ///< steps that take prompts decode nothing
+  double spread = 1;                 ///< tokens that count in how many experts are read
+  double prefill_tokens = 0;         ///< most tokens of a step
+  double memory = 0;                 ///< share of a GPU's memory
+  std::vector<std::string> runs_on;  ///< generations of GPUs (platforms/architectures.yaml)
+  bool own_formats = false;          ///< weights of a format that a GPU has no unit for are refused
   EngineError off;
 };
 

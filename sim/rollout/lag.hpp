@@ -10,7 +10,8 @@
 namespace rehearse::inline rollout {
 
 /// A generator on GPUs of its own beside a trainer: what each waits for, and how old trajectories
-/// are when they are trained on.
+/// are when they are trained on. The means of the last steps that were played: they are played
+/// until two runs of `limit + 4` steps have the same step and age, within half a percent.
 struct LagRun {
   Seconds step;             ///< between two updates, steady
   Seconds trainer_waits;    ///< of a step, for trajectories
@@ -26,15 +27,23 @@ struct LagRun {
 /// weights of update k - limit are there; new weights take `refit` first. It is trained on where it
 /// has ended and the trainer is free. `generation`: of batch k; `training`: from trajectories to
 /// new weights.
-LagRun lag_by_batches(std::int64_t limit, std::int64_t steps,
-                      const std::function<Seconds(std::int64_t)>& generation, Seconds training,
-                      Seconds refit);
+LagRun lag_by_batches(std::int64_t limit, const std::function<Seconds(std::int64_t)>& generation,
+                      Seconds training, Seconds refit);
 
-/// Sequences that go on: a copy starts a new one where it has place and where no more than
-/// limit + 1 steps' worth are ahead of what is trained. Trajectories are trained on in the order in
-/// which they end. A refit stops every copy for its time. `requests`: those of step k.
-LagRun lag_in_flight(const DecodeModel& model, std::size_t copies, double places, std::size_t most,
-                     std::int64_t limit, std::int64_t steps,
+/// The generator's GPUs, and what stands in their way.
+struct Copies {
+  const DecodeModel& model;
+  std::size_t count = 0;
+  double places = 0;
+  std::size_t most = 0;  ///< sequences of a copy at a time
+};
+
+/// Sequences that go on over a refit, which stops every copy for its time. After an update, and
+/// before the first, as many are begun as make limit + 1 steps' worth of those that are not trained
+/// on yet (AReaL: arXiv 2505.24298, equation 3; verl: staleness_threshold). A group goes to the
+/// copy with the fewest. `staleness.take` says which a step trains on, `staleness.stream` that its
+/// updates begin one by one. `requests`: those of step k, the same number in each.
+LagRun lag_in_flight(const Copies& copies, const StalenessOptions& staleness, std::int64_t updates,
                      const std::function<std::vector<Request>(std::int64_t)>& requests,
                      Seconds training, Seconds refit);
 

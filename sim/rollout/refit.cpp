@@ -24,4 +24,9 @@ Refit refit_of(const RlOptions& options, double parameters) {
   return {at("rate"), {at("high"), at("low")}};
 }
 
+Seconds preparation() {
+  const auto document = Document::load(platforms_path("refits.yaml"));
+  return document->root().as_map().require("prepare").as_map().require("each").as_seconds();
+}
+
 }  // namespace rehearse::inline rollout

@@ -16,4 +16,7 @@ struct Refit {
 /// kind (platforms/refits.yaml). Colocated, a GPU takes its tensor rank's part alone.
 Refit refit_of(const RlOptions& options, double parameters);
 
+/// What a trainer needs before log-probabilities, and before training (platforms/refits.yaml).
+Seconds preparation();
+
 }  // namespace rehearse::inline rollout

@@ -28,7 +28,8 @@ Generator make_generator(const RlOptions& options, const Scenario& trainer) {
   const Cluster cluster = generator_cluster(options, trainer.cluster);
   const Serving serving{.tensor_parallel = asked.tensor_parallel,
                         .attention_data_parallel = asked.attention_data_parallel,
-                        .format = asked.format};
+                        .format = asked.format,
+                        .eager = asked.eager};
   const double share = asked.memory.value_or(asked.colocated() ? kColocatedMemory : engine.memory);
   Generator generator{.model = DecodeModel(*trainer.transformer, cluster, engine, serving),
                       .memory = share};
@@ -38,7 +39,11 @@ Generator make_generator(const RlOptions& options, const Scenario& trainer) {
         fmt::format("copies of {} GPUs do not divide {}", ranks, cluster.gpu_count()));
   generator.copies =
       cluster.gpu_count() / ranks * static_cast<std::size_t>(asked.attention_data_parallel);
-  const double sequence = longest(options.lengths);
+  double sequence = longest(options.lengths);
+  const bool cut = options.lengths.prompt.limit > 0 && options.lengths.response.limit > 0;
+  generator.model.check_positions(cut ? sequence : total(options.lengths).mean);
+  if (generator.model.positions() > 0) sequence = std::min(sequence, generator.model.positions());
+  generator.longest = sequence;
   const Bytes of_longest = generator.model.cache_of(sequence);
   generator.places = generator.model.cache_memory(share) / of_longest * sequence;
   if (generator.places < sequence)
@@ -50,14 +55,14 @@ Generator make_generator(const RlOptions& options, const Scenario& trainer) {
   return generator;
 }
 
-std::vector<Request> requests_of(const RlOptions& options, std::uint64_t seed, std::int64_t step) {
+std::vector<Request> requests_of(const RlOptions& options, double most, std::uint64_t seed,
+                                 std::int64_t step) {
   const auto prompts = static_cast<std::size_t>(options.prompts);
   const auto of_prompt = static_cast<std::size_t>(options.generations);
   const auto at = static_cast<std::uint64_t>(step);
   const std::vector<double> prompt = draw(options.lengths.prompt, prompts, seed, "rl prompts", at);
   const std::vector<double> response =
       draw(options.lengths.response, prompts * of_prompt, seed, "rl responses", at);
-  const double most = longest(options.lengths);
   std::vector<Request> requests;
   for (std::size_t i = 0; i < response.size(); ++i)
     requests.push_back({.prompt = std::min(prompt[i / of_prompt], most - 1),

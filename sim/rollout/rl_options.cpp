@@ -16,10 +16,19 @@ constexpr std::int64_t kMost = 10'000'000;
 constexpr std::int64_t kMostOfAStep = 200'000;
 
 constexpr Choices<RlAlgorithm> kAlgorithms = {
-    {"grpo", RlAlgorithm::grpo}, {"dapo", RlAlgorithm::dapo},
-    {"rloo", RlAlgorithm::rloo}, {"reinforce_plus_plus", RlAlgorithm::reinforce_plus_plus},
-    {"ppo", RlAlgorithm::ppo},   {"dpo", RlAlgorithm::dpo},
-    {"kto", RlAlgorithm::kto},   {"reward", RlAlgorithm::reward}};
+    {"grpo", RlAlgorithm::grpo},
+    {"dapo", RlAlgorithm::dapo},
+    {"rloo", RlAlgorithm::rloo},
+    {"reinforce_plus_plus", RlAlgorithm::reinforce_plus_plus},
+    {"ppo", RlAlgorithm::ppo},
+    {"dpo", RlAlgorithm::dpo},
+    {"kto", RlAlgorithm::kto},
+    {"reward", RlAlgorithm::reward},
+    {"distillation", RlAlgorithm::distillation},
+    {"scoring", RlAlgorithm::scoring}};
+
+constexpr Choices<TakeOrder> kTakeOrders = {{"ended", TakeOrder::ended},
+                                            {"begun", TakeOrder::begun}};
 
 Fields<Lengths> length_fields() {
   using L = Lengths;
@@ -63,6 +72,7 @@ Fields<GeneratorOptions> generator_fields() {
       field("attention_data_parallel", &G::attention_data_parallel, form::integer(1, 1024),
             "Groups of these that share experts alone.", "vLLM; SGLang"),
       field("format", &G::format, served_format(), "Of the weights that it generates with."),
+      field("eager", &G::eager, "Steps without CUDA graphs.", "vLLM enforce_eager"),
       silent("memory", &G::memory, form::within(0.05, 1), "Share of a GPU for weights and cache.",
              "vLLM gpu_memory_utilization; SGLang mem_fraction_static"),
       field("sequences", &G::sequences, form::integer(1, kMost),
@@ -78,12 +88,19 @@ Fields<GeneratorOptions> generator_fields() {
 
 Fields<StalenessOptions> staleness_fields() {
   using S = StalenessOptions;
-  return {field("limit", &S::limit, form::integer(0, 100),
-                "Steps between a response's weights and the training that it is part of, at most.",
-                "NeMo-RL max_trajectory_age_steps"),
+  return {field("limit", &S::limit, form::within(0, 100),
+                "Steps' worth of responses that may be begun ahead of what is trained on.",
+                "NeMo-RL max_trajectory_age_steps; verl staleness_threshold; AReaL "
+                "max_head_offpolicyness"),
           field("in_flight", &S::in_flight,
                 "Sequences go on over a refit, and new ones start where others end.",
-                "NeMo-RL in_flight_weight_updates; verl partial_rollout")};
+                "NeMo-RL in_flight_weight_updates; verl partial_rollout"),
+          field("take", &S::take, form::choice<TakeOrder>(kTakeOrders),
+                "What a step in flight trains on: what ended first, or what began first.",
+                "ended: verl, AReaL; begun: NeMo-RL"),
+          field("stream", &S::stream,
+                "In flight, each of a step's updates begins where its own responses are there.",
+                "verl require_batches")};
 }
 
 Fields<RefitOptions> refit_fields() {
@@ -104,7 +121,8 @@ Fields<RlOptions> rl_fields() {
       field("algorithm", &R::algorithm, form::choice<RlAlgorithm>(kAlgorithms),
             "Of post-training: what is computed in a step."),
       required("prompts", &R::prompts, form::integer(1, kMost),
-               "Of a step; of dpo, kto and reward pairs."),
+               "Of a step; of dpo and reward pairs, of kto, distillation and "
+               "scoring sequences."),
       field("generations", &R::generations, form::integer(1, kMost), "Responses to each prompt.",
             "TRL num_generations; verl rollout.n; NeMo-RL num_generations_per_prompt"),
       required("lengths", &R::lengths, form::map<RlLengths>(lengths_fields()),
@@ -114,6 +132,9 @@ Fields<RlOptions> rl_fields() {
              "TRL beta; verl use_kl_loss"),
       field("old_log_probs", &R::old_log_probs,
             "The policy's own are computed before its first update.", "verl; NeMo-RL"),
+      silent("teacher", &R::teacher,
+             "Of distillation: the network whose forward pass runs on the trainer's layout, named "
+             "as model's own is (use or hf)."),
       field("critic", &R::critic, "Values are computed, and their network trained, as the policy.",
             "PPO"),
       field("reward", &R::reward, "Time of all rewards that nothing computes beside."),
@@ -131,7 +152,34 @@ Fields<RlOptions> rl_fields() {
              "How new weights come to the generator; else at its kind's usual rate.")};
 }
 
+void check_staleness(Map& map, const RlOptions& rl) {
+  const StalenessOptions& staleness = rl.staleness;
+  if (staleness.in_flight && rl.generator.colocated())
+    map.at_key("staleness")
+        .fail("sequences on the trainer's GPUs cannot go on while that computes",
+              "give the generator nodes of its own (rl.generator.nodes), or leave in_flight out");
+  if (!staleness.in_flight && staleness.limit != std::floor(staleness.limit))
+    map.at_key("staleness")
+        .fail("batches that are generated whole lag by whole steps",
+              "staleness: {limit: 1}, or with in_flight: true");
+  if (!staleness.in_flight && (staleness.stream || staleness.take != TakeOrder::ended))
+    map.at_key("staleness")
+        .fail("stream and take are of sequences in flight",
+              "staleness: {limit: 1, in_flight: true}");
+}
+
+void check_teacher(Map& map, const RlOptions& rl) {
+  const bool distils = rl.algorithm == RlAlgorithm::distillation;
+  if (distils && rl.teacher.empty())
+    map.at_key("algorithm")
+        .fail("distillation is from a teacher, and none is named", "teacher: llama_3_70b");
+  if (!distils && !rl.teacher.empty())
+    map.at_key("teacher").fail(fmt::format("{} has no teacher", to_string(rl.algorithm)),
+                               "algorithm: distillation, or leave it out");
+}
+
 void check_rl(Map& map, RlOptions& rl) {
+  check_teacher(map, rl);
   if (rl.sequences() > kMostOfAStep)
     map.at_key("prompts").fail(
         fmt::format("a step of {} sequences is more than {}", rl.sequences(), kMostOfAStep),
@@ -148,9 +196,7 @@ void check_rl(Map& map, RlOptions& rl) {
     map.at_key("staleness")
         .fail("a generator on the trainer's GPUs generates while that waits, and never lags",
               "give it nodes of its own (rl.generator.nodes), or leave staleness out");
-  if (rl.staleness.in_flight && rl.staleness.limit == 0)
-    map.at_key("staleness")
-        .fail("in_flight needs a limit of 1 or more", "staleness: {limit: 1, in_flight: true}");
+  check_staleness(map, rl);
   if (rl.updates > rl.sequences())
     map.at_key("updates").fail(
         fmt::format("{} updates of {} sequences", rl.updates, rl.sequences()),
@@ -183,7 +229,8 @@ std::string to_string(RlAlgorithm algorithm) { return name_of(kAlgorithms, algor
 
 std::int64_t RlOptions::sequences() const {
   if (generates(algorithm)) return prompts * generations;
-  return algorithm == RlAlgorithm::kto ? prompts : 2 * prompts;
+  const bool pairs = algorithm == RlAlgorithm::dpo || algorithm == RlAlgorithm::reward;
+  return pairs ? 2 * prompts : prompts;
 }
 
 bool RlOptions::has_reference() const {

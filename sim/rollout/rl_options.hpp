@@ -14,7 +14,19 @@ namespace rehearse::inline rollout {
 
 /// Methods of post-training. Those that generate train on responses that a policy makes; those of
 /// pairs on two given ones.
-enum class RlAlgorithm { grpo, dapo, rloo, reinforce_plus_plus, ppo, dpo, kto, reward };
+/// `distillation` trains on them with a teacher's probabilities; `scoring` is a forward pass alone.
+enum class RlAlgorithm {
+  grpo,
+  dapo,
+  rloo,
+  reinforce_plus_plus,
+  ppo,
+  dpo,
+  kto,
+  reward,
+  distillation,
+  scoring
+};
 bool generates(RlAlgorithm algorithm);
 std::string to_string(RlAlgorithm algorithm);
 
@@ -31,6 +43,7 @@ struct GeneratorOptions {
   std::string engine = "vllm";
   int tensor_parallel = 1, attention_data_parallel = 1;
   ServedFormat format = ServedFormat::bf16;
+  bool eager = false;            ///< without CUDA graphs
   std::optional<double> memory;  ///< share of a GPU; nothing: the engine's
   std::int64_t sequences = 256;  ///< at a time, of a tensor group
   std::int64_t nodes = 0;        ///< of the cluster's kind, beside it; 0: the trainer's own GPUs
@@ -40,11 +53,19 @@ struct GeneratorOptions {
   bool colocated() const { return nodes == 0; }
 };
 
+/// Which responses a step trains on, of those in flight: the first that ended, or its own, which
+/// began first.
+enum class TakeOrder { ended, begun };
+
 struct StalenessOptions {
-  std::int64_t limit = 0;  ///< steps between a trajectory's weights and its training
+  /// Steps' worth of responses that may be begun ahead of those that are trained on; whole where
+  /// batches are generated whole: then none is older.
+  double limit = 0;
   /// Sequences go on over a refit, and new ones start where others end; else a batch is generated
   /// whole.
   bool in_flight = false;
+  TakeOrder take = TakeOrder::ended;
+  bool stream = false;  ///< an update begins where its own responses are there
 };
 
 struct RefitOptions {
@@ -60,6 +81,7 @@ struct RlOptions {
   /// A frozen policy's log-probabilities are computed; nothing: of DPO and KTO alone.
   std::optional<bool> reference;
   bool old_log_probs = true;  ///< the policy's, before its first update
+  std::string teacher;        ///< of distillation: a network by its name or config; empty: none
   bool critic = false;        ///< of PPO: values, and their own updates, as the policy's
   Seconds reward{0};          ///< of all responses, beside nothing
   std::int64_t updates = 1;   ///< of the optimizer in a step

@@ -10,6 +10,7 @@
 #include "base/child_process.hpp"
 #include "base/error.hpp"
 #include "base/number.hpp"
+#include "economy/price.hpp"
 #include "predict/measured_job.hpp"
 #include "predict/predict.hpp"
 #include "predict/report_of.hpp"
@@ -25,7 +26,7 @@ namespace {
 constexpr double kAsleep = 2.0 * 1024 * 1024 * 1024;
 
 /// The scenario's own, or with samples that are full of such sequences.
-std::vector<std::string> packed_samples(Map& root, const RlOptions& options, RlQuestion& question) {
+std::vector<std::string> packed_samples(Map& root, const RlOptions& options) {
   Map model = root.require("model").as_map();
   const std::optional<Value> sequence = model.optional("sequence");
   if (!sequence)
@@ -39,12 +40,6 @@ std::vector<std::string> packed_samples(Map& root, const RlOptions& options, RlQ
                                "sample {:.0f}",
                                both.mean, tokens),
                    fmt::format("sequence: {:.0f} or more", std::ceil(both.mean)));
-  Map strategy = root.require("strategy").as_map();
-  if (strategy.has("context_parallel")) {
-    question.assumptions.emplace_back(
-        "rl.packing: attention as of whole samples, as ranks of a context group share each");
-    return {};
-  }
   return {
       fmt::format("model.sequence={{packed: {:.0f}, documents: {{mean: {:.6g}, deviation: "
                   "{:.6g}}}}}",
@@ -90,15 +85,18 @@ Bytes trained_state(const MemoryReport& memory) {
   return sum;
 }
 
-struct TrainerRun {
-  TrainerParts parts;
-  Ends<Seconds> update;
-};
+/// Trainer's passes over the step's sequences that are no updates.
+int forward_passes_of(const RlOptions& options) {
+  if (options.algorithm == RlAlgorithm::kto) return 1;  // of its KL term
+  if (options.algorithm == RlAlgorithm::scoring) return 1;
+  if (!generates(options.algorithm)) return 0;
+  return (options.old_log_probs ? 1 : 0) + (options.critic ? 1 : 0);
+}
 
-TrainerRun play_trainer(const RlOptions& options, Scenario trainer, bool needs_forward) {
+TrainerRun play(const RlOptions& options, Scenario trainer, bool needs_forward, bool intervals) {
   TrainerRun run;
   set_micro_batches(options, trainer, run.parts);
-  const Report report = report_of(trainer, {.find_largest_batch = false});
+  const Report report = report_of(trainer, {.find_largest_batch = false, .intervals = intervals});
   run.parts.update = report.step_time;
   run.update = {report.step_time, report.step_time};
   for (const KeyBounds& one : report.intervals)
@@ -129,26 +127,26 @@ void add_memory(const Generator& generator, const TrainerParts& trainer, RlRepor
       {"training", trainer.peak, colocated ? engine_rests : Bytes(0), trainer.capacity});
 }
 
-/// Trainer's passes over the step's sequences that are no updates.
-int forward_passes_of(const RlOptions& options) {
-  if (options.algorithm == RlAlgorithm::kto) return 1;  // of its KL term
-  if (!generates(options.algorithm)) return 0;
-  return (options.old_log_probs ? 1 : 0) + (options.critic ? 1 : 0);
-}
-
-void add_trainer_phases(const RlOptions& options, const TrainerParts& parts, RlReport& report) {
+void add_trainer_phases(const RlOptions& options, const TrainerRun& run, RlReport& report) {
+  const TrainerParts& parts = run.parts;
   const auto updates = static_cast<double>(options.updates);
   const Seconds forward = updates * parts.forward;
   const auto phase = [&](const char* name, Seconds time) {
     if (time > Seconds(0)) report.phases.push_back({name, time});
   };
   phase("rewards", options.reward);
+  const bool scores = options.algorithm == RlAlgorithm::scoring;
+  const Seconds prepare = generates(options.algorithm) ? preparation() : Seconds(0);
+  const int preparations = forward_passes_of(options) > 0 || options.has_reference() ? 2 : 1;
+  phase("preparation", preparations * prepare);
   phase(options.critic ? "log-probabilities, values" : "log-probabilities",
         forward_passes_of(options) * forward);
   const int references = options.algorithm == RlAlgorithm::kto ? 2 : 1;
   if (options.has_reference()) phase("reference", references * forward);
-  phase("training",
-        (options.critic ? 2 : 1) * static_cast<double>(options.epochs) * updates * parts.update);
+  phase("teacher", updates * run.teacher);
+  if (!scores)
+    phase("training",
+          (options.critic ? 2 : 1) * static_cast<double>(options.epochs) * updates * parts.update);
 }
 
 Seconds sum(const std::vector<RlPhase>& phases) {
@@ -204,8 +202,8 @@ void add_generation(const RlQuestion& question, const TrainerRun& trainer, RlRep
   report.places = generator.places;
   report.generator_gpus = generator_cluster(options, question.trainer.cluster).gpu_count();
   const auto batch = [&](std::int64_t step) {
-    return generate(generator.model, requests_of(options, seed, step), generator.copies,
-                    generator.places, most);
+    return generate(generator.model, requests_of(options, generator.longest, seed, step),
+                    generator.copies, generator.places, most);
   };
   const Generated one = batch(0);
   report.generation = one.time;
@@ -220,15 +218,19 @@ void add_generation(const RlQuestion& question, const TrainerRun& trainer, RlRep
     report.phases.insert(report.phases.begin(), {{"refit", refit.time}, {"generation", one.time}});
     report.step = sum(report.phases);
   } else {
-    const std::int64_t limit = options.staleness.limit, steps = 2 * limit + 8;
-    report.lag = options.staleness.in_flight
-                     ? lag_in_flight(
-                           generator.model, generator.copies, generator.places, most, limit, steps,
-                           [&](std::int64_t step) { return requests_of(options, seed, step); },
-                           training, refit.time)
-                     : lag_by_batches(
-                           limit, steps, [&](std::int64_t step) { return batch(step).time; },
-                           training, refit.time);
+    const double limit = options.staleness.limit;
+    report.lag =
+        options.staleness.in_flight
+            ? lag_in_flight(
+                  {generator.model, generator.copies, generator.places, most}, options.staleness,
+                  options.updates,
+                  [&](std::int64_t step) {
+                    return requests_of(options, generator.longest, seed, step);
+                  },
+                  training, refit.time)
+            : lag_by_batches(
+                  static_cast<std::int64_t>(limit),
+                  [&](std::int64_t step) { return batch(step).time; }, training, refit.time);
     report.step = report.lag->step;
     generation = report.lag->trainer_waits;
     if (limit > 0) exposed_refit = Seconds(0);
@@ -249,6 +251,16 @@ void add_generation(const RlQuestion& question, const TrainerRun& trainer, RlRep
                     format(refit.ends.low), format(refit.ends.high)));
 }
 
+/// Of the trainer's nodes and the generator's own; nothing where one has no price.
+std::optional<double> price_of(const RlQuestion& question) {
+  const Scenario& trainer = question.trainer;
+  const Market market = trainer.train.market;
+  const std::optional<double> usd = usd_per_hour(trainer.cluster, market);
+  const GeneratorOptions& generator = question.options.generator;
+  if (!usd || generator.colocated()) return usd;
+  return *usd + *usd_per_hour(generator_cluster(question.options, trainer.cluster), market);
+}
+
 }  // namespace
 
 bool RlReport::fits() const {
@@ -260,11 +272,24 @@ bool asks_for_rl(const Document& document) {
   return root.is_map() && root.as_map().has("rl") && !root.as_map().has("scenario");
 }
 
+namespace {
+
+/// The training with the teacher in the place of its network.
+Scenario read_teacher(Map& root, const Document& document, std::vector<std::string> changes) {
+  const std::string teacher = root.require("rl").as_map().require("teacher").as_string();
+  // It is named as the student is.
+  const char* const key = root.require("model").as_map().has("hf") ? "hf" : "use";
+  changes.push_back(fmt::format("model.{}={}", key, teacher));
+  return read_training_part(*document.with_overrides(changes));
+}
+
+}  // namespace
+
 RlQuestion read_rl_question(const Document& document) {
   RlQuestion question;
   Map root = document.root().as_map();
   question.options = read_rl_section(root.require("rl"));
-  const std::vector<std::string> changes = packed_samples(root, question.options, question);
+  const std::vector<std::string> changes = packed_samples(root, question.options);
   question.trainer =
       solved(read_training_part(changes.empty() ? document : *document.with_overrides(changes)));
   if (question.trainer.strategy.local_sgd)
@@ -277,6 +302,10 @@ RlQuestion read_rl_question(const Document& document) {
     root.at_key("strategy")
         .fail("it accumulates no micro-batches, as an update's samples need",
               "ddp, fsdp and zero do");
+  if (root.has("train") && root.require("train").as_map().has("like"))
+    root.at_key("train").fail("what post-training costs in reward is not predicted",
+                              "leave train.like (--like) out");
+  if (!question.options.teacher.empty()) question.teacher = read_teacher(root, document, changes);
   if (!generates(question.options.algorithm)) return question;
   try {
     make_generator(question.options, question.trainer);
@@ -284,12 +313,33 @@ RlQuestion read_rl_question(const Document& document) {
     Map rl = root.require("rl").as_map();
     (rl.has("generator") ? rl.at_key("generator") : root.at_key("rl"))
         .fail(wrong.what(),
-              "change rl.generator.tensor_parallel, memory or nodes, or limits of rl.lengths");
+              "change rl.generator.engine, tensor_parallel, memory or nodes, or limits of "
+              "rl.lengths");
   }
   return question;
 }
 
-RlReport rl_step(const RlQuestion& question) {
+void check_rl_question(const Document& document) {
+  RlQuestion question = read_rl_question(document);
+  TrainerParts parts;
+  set_micro_batches(question.options, question.trainer, parts);
+  machine_of(question.trainer);
+}
+
+TrainerRun play_trainer(const RlQuestion& question, bool intervals) {
+  const RlOptions& options = question.options;
+  const bool needs_forward = forward_passes_of(options) > 0 || options.has_reference();
+  TrainerRun run = play(options, question.trainer, needs_forward, intervals);
+  if (question.teacher) {
+    Scenario teacher = *question.teacher;
+    TrainerParts parts;
+    set_micro_batches(options, teacher, parts);
+    run.teacher = forward_time(teacher);
+  }
+  return run;
+}
+
+RlReport rl_step(const RlQuestion& question, const TrainerRun& trainer) {
   const RlOptions& options = question.options;
   RlReport report;
   report.file = question.trainer.file;
@@ -297,15 +347,13 @@ RlReport rl_step(const RlQuestion& question) {
   report.options = options;
   report.trainer_gpus = question.trainer.cluster.gpu_count();
   report.tokens = static_cast<double>(options.sequences()) * total(options.lengths).mean;
-  report.assumptions = question.assumptions;
   if (options.has_reference())
     report.assumptions.emplace_back(
         "rl.reference lies in host memory while it computes nothing (verl ref.fsdp_config."
         "param_offload)");
-  const bool needs_forward = forward_passes_of(options) > 0 || options.has_reference();
-  const TrainerRun trainer = play_trainer(options, question.trainer, needs_forward);
+  report.usd_per_hour = price_of(question);
   report.trainer = trainer.parts;
-  add_trainer_phases(options, trainer.parts, report);
+  add_trainer_phases(options, trainer, report);
   Errors errors;
   const Seconds training = sum(report.phases) - options.reward;
   errors.add(training, {training * (trainer.update.low / trainer.parts.update),
@@ -314,7 +362,8 @@ RlReport rl_step(const RlQuestion& question) {
     add_generation(question, trainer, report, errors);
   } else {
     report.step = sum(report.phases);
-    if (trainer.parts.capacity > Bytes(0))
+    const bool trains = options.algorithm != RlAlgorithm::scoring;
+    if (trains && trainer.parts.capacity > Bytes(0))
       report.memory.push_back({"training", trainer.parts.peak, Bytes(0), trainer.parts.capacity});
   }
   report.step_interval = errors.around(report.step);

@@ -22,6 +22,13 @@ struct TrainerParts {
   Bytes peak, resident, capacity;  ///< of a GPU: in training, at rest; 0: not known
 };
 
+/// The trainer's parts, with 90 % of an update's time.
+struct TrainerRun {
+  TrainerParts parts;
+  Ends<Seconds> update;
+  Seconds teacher;  ///< of distillation: the teacher's forward passes over the samples of an update
+};
+
 /// A phase of the step.
 struct RlPhase {
   std::string name;
@@ -51,7 +58,8 @@ struct RlReport {
   double places = 0;  ///< tokens of a tensor group's cache
   BatcherCounts counts;
   std::optional<LagRun> lag;
-  double tokens = 0;  ///< of prompts and responses in a step
+  double tokens = 0;                   ///< of prompts and responses in a step
+  std::optional<double> usd_per_hour;  ///< of all nodes, the generator's own too
   std::vector<PhaseMemory> memory;
   std::vector<std::string> assumptions, warnings;
 
@@ -66,14 +74,20 @@ bool asks_for_rl(const Document& document);
 /// Reads all of it: InputError at what is wrong.
 struct RlQuestion {
   RlOptions options;
-  Scenario trainer;  ///< with samples of the section's lengths
-  double fill = 1;   ///< of a sample's tokens that are no padding
-  std::vector<std::string> assumptions;
+  Scenario trainer;                 ///< with samples of the section's lengths
+  std::optional<Scenario> teacher;  ///< the same training of the teacher
 };
 RlQuestion read_rl_question(const Document& document);
+/// The same, and InputError where its schedules cannot be made.
+void check_rl_question(const Document& document);
 
-/// Predicts the step. Simulations run in child processes.
-RlReport rl_step(const RlQuestion& question);
+/// Plays the trainer in child processes: what it does hangs on no part of the generator.
+TrainerRun play_trainer(const RlQuestion& question, bool intervals = true);
+/// Predicts the step, with the trainer as it was played.
+RlReport rl_step(const RlQuestion& question, const TrainerRun& trainer);
+inline RlReport rl_step(const RlQuestion& question) {
+  return rl_step(question, play_trainer(question));
+}
 
 std::string to_terminal(const RlReport& report);
 /// `rehearse.rollout/1`.

@@ -51,6 +51,9 @@ std::string to_terminal(const RlReport& report) {
       "tokens/s           {:.0f}, {:.0f} a GPU; {} sequences of {:.0f} tokens\n",
       tokens_per_second(report), tokens_per_second(report) / static_cast<double>(report.gpus()),
       report.options.sequences(), report.tokens / static_cast<double>(report.options.sequences()));
+  if (report.usd_per_hour)
+    text += fmt::format("price              {:.2f} USD a step, at {:.2f} USD an hour\n",
+                        *report.usd_per_hour * report.step.value() / 3600, *report.usd_per_hour);
   if (!report.memory.empty())
     text += fmt::format("memory             {}\n", report.fits() ? "fits" : "does not fit");
   for (const PhaseMemory& phase : report.memory)
@@ -98,6 +101,8 @@ std::string to_json(const RlReport& report) {
                                     {"high_s", report.step_interval.high.value()}}},
                                   {"tokens_per_s", tokens_per_second(report)},
                                   {"fits", report.fits()}};
+  if (report.usd_per_hour)
+    document["usd_per_step"] = *report.usd_per_hour * report.step.value() / 3600;
   auto& phases = document["phases"] = nlohmann::ordered_json::array();
   for (const RlPhase& phase : report.phases)
     phases.push_back({{"phase", phase.name}, {"time_s", phase.time.value()}});

@@ -272,6 +272,11 @@ void apply_main_gradients(const Framework& framework, Scenario& scenario) {
                                              wide ? "fp32" : "16 bits", framework.title()));
 }
 
+/// Ranks that each have a part of every document: of Ulysses' attention each has all of its heads'.
+int parts_of_documents(const ModelParallel& parallel) {
+  return parallel.context_method == ContextMethod::ulysses ? 1 : parallel.context;
+}
+
 /// What one rank computes of the model, made as the whole model was.
 Model rank_share(const Scenario& scenario, const ModelParallel& parallel) {
   Model share = share_of(*scenario.transformer, scenario.shape, parallel);
@@ -282,7 +287,7 @@ Model rank_share(const Scenario& scenario, const ModelParallel& parallel) {
   if (const auto* fsdp = fsdp_in(scenario.strategy); fsdp && fsdp->param_dtype)
     compute_adapters_in_16_bits(share);
   if (const auto document = packed_document(scenario.model))
-    share = packed(std::move(share), *document);
+    share = packed(std::move(share), *document, parts_of_documents(parallel));
   return share;
 }
 
@@ -345,15 +350,6 @@ void apply_balance(const Value& strategy, const Job& job, Scenario& scenario) {
       scenario.assumptions.begin(),
       fmt::format("strategy.pipeline.split = [{}]: the {} of stages is balanced",
                   fmt::join(layout->split, ", "), what));
-}
-
-void check_packing(const Value& model, const Scenario& scenario) {
-  const auto& layout = scenario.strategy.layout;
-  if (layout && layout->mesh.context > 1 && packed_document(scenario.model))
-    model.as_map()
-        .at_key("sequence")
-        .fail("it is not known how ranks of a context group share documents",
-              "context_parallel: 1, or sequence: 4096");
 }
 
 }  // namespace rehearse::inline scenario

@@ -95,6 +95,18 @@ std::string describe_generation(const std::string& name) {
                      format(generation->nccl.launch), format(generation->bounds.link));
 }
 
+Rows engine_rows() {
+  Rows rows;
+  for (const auto& file : yaml_files(platforms_folder() / "engines")) {
+    Map root = Document::load(file)->root().as_map();
+    rows.emplace_back(
+        file.stem().string(),
+        fmt::format("{} {}, for `decode` and rl.generator.engine",
+                    root.require("title").as_string(), root.require("versions").as_string()));
+  }
+  return rows;
+}
+
 Rows rows_of(const std::string& kind) {
   if (kind == "models") return described(architecture_names(), describe_architecture);
   if (kind == "clusters") return described(cluster_names(), describe_cluster);
@@ -106,15 +118,18 @@ Rows rows_of(const std::string& kind) {
   if (kind == "profiles") return profile_rows();
   if (kind == "studies") return described_files("scenarios/studies");
   if (kind == "plans") return described_files("scenarios/plans");
-  return described_files("scenarios");
+  if (kind == "engines") return engine_rows();
+  Rows rows = described_files("scenarios");
+  for (auto& row : described_files("scenarios/post_training")) rows.push_back(std::move(row));
+  return rows;
 }
 
 }  // namespace
 
 const std::vector<std::string>& kinds_of_names() {
   static const std::vector<std::string> kNames = {
-      "models",     "families", "clusters",  "gpus",    "architectures", "strategies",
-      "optimizers", "profiles", "scenarios", "studies", "plans"};
+      "models",     "families", "clusters", "gpus",      "architectures", "strategies",
+      "optimizers", "engines",  "profiles", "scenarios", "studies",       "plans"};
   return kNames;
 }
 

@@ -193,7 +193,6 @@ void ScenarioReader::resolve_training() {
   if (const auto* fsdp = fsdp_in(scenario_.strategy); fsdp && fsdp->param_dtype)
     compute_adapters_in_16_bits(scenario_.model);
   apply_layout(*strategy_, *framework_, scenario_);
-  check_packing(*model_, scenario_);
   apply_recomputed_layers(scenario_);
   check_activation_offload(*model_, scenario_);
   if (has_optimizer_ && root_.has("optimizer"))

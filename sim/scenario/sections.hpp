@@ -89,8 +89,6 @@ void read_memory_section(const Value& value, Scenario& scenario);
 /// {units: [layer1.*]} | {layers: 1} | {modules: [core_attn]}` of a model's map. The framework says
 /// what `selective` is.
 void read_checkpointing(Map& map, Framework& framework, Scenario& scenario);
-/// Checks that packed documents have what they need, once the strategy is known.
-void check_packing(const Value& model, const Scenario& scenario);
 /// Checks that `model.activation_offload` has what it needs, once the strategy is known.
 void check_activation_offload(const Value& model, const Scenario& scenario);
 /// {layers: N}, once the strategy says which part of the model a rank has.

@@ -289,6 +289,28 @@ ActivationKind read_activation(HuggingFaceConfig& config, const std::vector<std:
   return chosen == "silu" || chosen == "swish" ? ActivationKind::silu : ActivationKind::gelu;
 }
 
+namespace {
+
+/// YaRN stretches positions; what Llama 3.1 and LongRoPE scale stands in max_position_embeddings
+/// (vLLM's vllm/config/model.py: derived_max_model_len).
+std::int64_t served_tokens(HuggingFaceConfig& config) {
+  const std::int64_t stated = config.count_or("max_position_embeddings", 0, 0);
+  for (const char* const name : {"rope_scaling", "rope_parameters"}) {
+    const std::optional<Value> scaling = config.field(name);
+    if (!scaling || !scaling->is_map()) continue;
+    const auto of = [&](const char* key) { return scaling->as_map().optional(key); };
+    const std::optional<Value> kind = of("rope_type") ? of("rope_type") : of("type");
+    const std::optional<Value> factor = of("factor");
+    if (!kind || !factor || kind->as_string() != "yarn") continue;
+    const std::optional<Value> before = of("original_max_position_embeddings");
+    const double from = before ? before->as_positive_number() : static_cast<double>(stated);
+    return static_cast<std::int64_t>(from * factor->as_positive_number());
+  }
+  return stated;
+}
+
+}  // namespace
+
 TransformerShape read_usual(HuggingFaceConfig& config) {
   TransformerShape t;
   t.layers = config.count("num_hidden_layers");
@@ -298,6 +320,7 @@ TransformerShape read_usual(HuggingFaceConfig& config) {
   t.head_width = config.count_or("head_dim", std::max<std::int64_t>(1, t.hidden / t.heads));
   t.vocabulary = config.count("vocab_size");
   t.tokens = std::min(kUsualTokens, config.count_or("max_position_embeddings", kUsualTokens));
+  t.served_tokens = served_tokens(config);
   t.activation = read_activation(config, {"hidden_act", "hidden_activation"}, "silu");
   return t;
 }

@@ -23,10 +23,10 @@ bool is_fused(const Operator& op) {
 }
 
 /// What is left of the pairs of a query and a key of a unit's attention; 1: it has none.
-double left_of_pairs(const Unit& unit, double document) {
+double left_of_pairs(const Unit& unit, double document, int context) {
   for (const Layer& layer : unit.layers) {
     if (layer.kind != LayerKind::attention) continue;
-    const auto tokens = static_cast<double>(layer.in.positions());
+    const double tokens = context * static_cast<double>(layer.in.positions());
     const auto window = static_cast<double>(layer.attention.window);
     const double seen = window > 0 ? std::min(window, tokens) : tokens;
     return std::min(seen, document) / seen;
@@ -44,16 +44,17 @@ double document_of_a_token(const Documents& documents, double packed) {
   return cut_moment(mu, sigma, packed, 2) / cut_moment(mu, sigma, packed, 1);
 }
 
-Model packed(Model model, double document) {
+Model packed(Model model, double document, int context) {
+  const double part = document / context;
   for (Unit& unit : model.units) {
-    const double left = left_of_pairs(unit, document);
+    const double left = left_of_pairs(unit, document, context);
     for (Operator& op : unit.operators) {
       if (!is_fused(op)) continue;
       op.forward_flops *= left;
       op.backward_flops *= left;
       if (op.heads.heads == 0) continue;
-      op.product.products = std::max(1.0, op.tokens / document);
-      op.tokens = std::min(op.tokens, document);
+      op.product.products = std::max(1.0, op.tokens / part);
+      op.tokens = std::min(op.tokens, part);
     }
   }
   model.variant += model.variant.empty() ? "packed documents" : ", packed documents";

@@ -93,6 +93,8 @@ struct TransformerShape {
   std::int64_t vocabulary = 0;
   std::int64_t tokens = 2048;    ///< of a sequence where the scenario does not say
   std::int64_t most_tokens = 0;  ///< 0: any
+  /// Positions that engines serve (max_position_embeddings, times YaRN's factor); 0: not known.
+  std::int64_t served_tokens = 0;
 
   NormKind norm = NormKind::rms_norm;
   NormPlace norm_place = NormPlace::before;

@@ -1,4 +1,4 @@
-// Configurations of twenty kinds, each beside its scenario, in *.cases here. A run with
+// Configurations of each kind, each beside its scenario, in *.cases here. A run with
 // REHEARSE_UPDATE=1 in the environment writes what they become now.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,6 +13,7 @@
 #include "base/error.hpp"
 #include "foreign/export_config.hpp"
 #include "foreign/import_config.hpp"
+#include "rollout/rl_step.hpp"
 
 namespace rehearse {
 BOOST_AUTO_TEST_SUITE(foreign_configs)
@@ -76,6 +77,7 @@ ImportOptionsOfConfig options_of(const Case& one) {
     if (word == "--framework") options.format = value;
     if (word == "--precision") options.asked.precision = value;
     if (word == "--accumulation") options.asked.accumulation = value;
+    if (word == "--lengths") options.asked.lengths = value;
     if (word == "--config") options.function = value;
   }
   return options;
@@ -125,7 +127,11 @@ BOOST_AUTO_TEST_CASE(each_scenario_can_be_read) {
     for (const Case& one : cases_of(format)) BOOST_TEST_CONTEXT(format << " " << one.head) {
         const auto file = scratch.write(one.words.front(), one.body);
         const ImportedConfig imported = import_config({file}, options_of(one));
-        BOOST_CHECK_NO_THROW(read_scenario(*Document::parse(imported.scenario, "imported.yaml")));
+        const auto document = Document::parse(imported.scenario, "imported.yaml");
+        if (asks_for_rl(*document))
+          BOOST_CHECK_NO_THROW(read_rl_question(*document));
+        else
+          BOOST_CHECK_NO_THROW(read_scenario(*document));
       }
 }
 

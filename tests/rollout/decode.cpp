@@ -5,6 +5,7 @@
 #include <cmath>
 #include <fstream>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include "base/data_folder.hpp"
@@ -45,8 +46,12 @@ TransformerShape mixture(std::int64_t layers, std::int64_t hidden, std::int64_t 
 
 /// Networks of the rows, as their config.json has them.
 TransformerShape network_of(const std::string& name) {
-  if (name == "MiniMax-M2.5")
-    return mixture(62, 3072, 48, 8, 128, 200'064, {.count = 256, .active = 8, .width = 1536});
+  if (name == "MiniMax-M2.5") {
+    TransformerShape shape =
+        mixture(62, 3072, 48, 8, 128, 200'064, {.count = 256, .active = 8, .width = 1536});
+    shape.head_norm = HeadNorm::all_heads;
+    return shape;
+  }
   if (name == "Qwen3-235B-A22B-FP8") return *built_in_shape("qwen3_235b_a22b");
   if (name == "gpt-oss-120b") {
     TransformerShape shape =
@@ -107,7 +112,8 @@ BOOST_AUTO_TEST_CASE(a_step_of_one_token_reads_its_weights) {
   shape.vocabulary = 32'000;
   const DecodeModel model(shape, cluster, engine, {});
   const DecodeStep step = model.step(1, 100);
-  const double bandwidth = gpu.memory_bandwidth.value(), peak = gpu.bf16.value();
+  const double bandwidth = gpu.memory_bandwidth.value();
+  const double peak = gpu.bf16.value(), overlap = engine.overlap;
   const auto product = [&](double parameters) {
     const double moved = 2 * parameters / (engine.weights * bandwidth);
     const double computed = 2 * parameters / (engine.products * peak);
@@ -120,9 +126,12 @@ BOOST_AUTO_TEST_CASE(a_step_of_one_token_reads_its_weights) {
              boost::test_tools::tolerance(1e-9));
   BOOST_TEST(step.head.value() == 2 * 1024 * 32e3 / (engine.weights * bandwidth),
              boost::test_tools::tolerance(1e-9));
-  BOOST_TEST(step.kernels.value() == 9 * engine.kernel.hopper.value(),
+  BOOST_TEST(step.kernels.value() == engine.kernels.layer * engine.kernel.hopper.value(),
              boost::test_tools::tolerance(1e-9));
-  BOOST_TEST(step.host.value() == (engine.step + engine.sequence).value(),
+  const double host = (engine.step + engine.sequence).value(), busy = step.gpu().value();
+  BOOST_TEST(step.total().value() ==
+                 std::pow(std::pow(host, overlap) + std::pow(busy, overlap), 1 / overlap) +
+                     engine.answer.value(),
              boost::test_tools::tolerance(1e-9));
   BOOST_TEST(step.all_reduce.value() == 0);
   BOOST_TEST(step.waits.value() == 0);
@@ -169,6 +178,13 @@ std::vector<std::string> split(const std::string& line) {
   return cells;
 }
 
+/// The file of a row's engine and version.
+std::string engine_of(const std::vector<std::string>& cells) {
+  if (cells[0] == "trtllm") return "tensorrt_llm";
+  static const std::set<std::string> kEarlier{"", "0.12.0", "0.15.1", "0.16.0", "0.17.0"};
+  return cells[0] == "vllm" && kEarlier.contains(cells[1]) ? "vllm_0_17" : cells[0];
+}
+
 /// The time per output token that a row's setting is predicted to have.
 double predicted(const std::vector<std::string>& cells) {
   static const std::map<std::string, Cluster> kClusters{
@@ -176,16 +192,15 @@ double predicted(const std::vector<std::string>& cells) {
       {"h200_sxm", cluster_of("H200-SXM", BytesPerSecond(450e9))},
       {"b200_sxm", cluster_of("B200", BytesPerSecond(900e9))},
       {"b300_sxm", cluster_of("B300", BytesPerSecond(900e9))}};
-  static const std::map<std::string, std::string> kEngines{
-      {"vllm", "vllm"}, {"sglang", "sglang"}, {"trtllm", "tensorrt_llm"}};
   const auto number = [&](std::size_t cell) { return std::stod(cells[cell]); };
   const int tensor = std::stoi(cells[8]), experts = std::stoi(cells[9]) * std::stoi(cells[10]);
   Serving serving{.tensor_parallel = tensor, .format = format_of(cells[2], cells[4])};
   const TransformerShape network = network_of(cells[2]);
   if (network.experts) serving.attention_data_parallel = std::max(1, experts / tensor);
-  if (network.latent) serving.cache_element = Bytes(1);
-  const DecodeModel model(network, kClusters.at(cells[3]), read_engine(kEngines.at(cells[0])),
-                          serving);
+  const bool narrow_cache = cells[0] == "trtllm" || cells[3].starts_with("b");  // of InferenceMAX's
+  if (network.latent || (cells[2] == "gpt-oss-120b" && narrow_cache))
+    serving.cache_element = Bytes(1);
+  const DecodeModel model(network, kClusters.at(cells[3]), read_engine(engine_of(cells)), serving);
   double prompt = number(5), response = number(6);
   const auto drawn = [](double tokens) { return tokens == 1024 || tokens == 8192; };
   if (drawn(prompt) && drawn(response)) {  // InferenceMAX draws them from 0.8 to 1 of that
@@ -209,11 +224,11 @@ BOOST_AUTO_TEST_CASE(measured_times_of_an_output_token_are_met) {
     const double ratio = std::stod(cells[11]) / 1e3 / predicted(cells);
     Errors& of = errors[cells[0]];
     of.off.push_back(std::abs(1 / ratio - 1));
-    const EngineError off = read_engine(cells[0] == "trtllm" ? "tensorrt_llm" : cells[0]).off;
+    const EngineError off = read_engine(engine_of(cells)).off;
     if (std::log(ratio) >= off.low && std::log(ratio) <= off.high) ++of.within;
   }
   const std::map<std::string, std::array<double, 2>> bounds{
-      {"vllm", {0.135, 0.38}}, {"sglang", {0.145, 0.33}}, {"trtllm", {0.16, 0.36}}};
+      {"vllm", {0.12, 0.29}}, {"sglang", {0.12, 0.29}}, {"trtllm", {0.12, 0.33}}};
   for (const auto& [engine, most] : bounds) {
     Errors& of = errors.at(engine);
     BOOST_TEST_MESSAGE(engine << ": " << of.off.size() << " rows, median " << of.at(0.5) << ", p90 "
@@ -223,6 +238,21 @@ BOOST_AUTO_TEST_CASE(measured_times_of_an_output_token_are_met) {
     const double share = static_cast<double>(of.within) / static_cast<double>(of.off.size());
     BOOST_TEST(share > 0.85);
   }
+}
+
+BOOST_AUTO_TEST_CASE(what_an_engine_cannot_serve_is_refused) {
+  const Cluster amd = cluster_of("MI300X", BytesPerSecond(450e9));
+  const Cluster old = cluster_of("A100-SXM-80", BytesPerSecond(300e9));
+  BOOST_CHECK_THROW(DecodeModel(llama_8b(), amd, read_engine("tensorrt_llm"), {}),
+                    std::invalid_argument);
+  BOOST_CHECK_NO_THROW(DecodeModel(llama_8b(), amd, read_engine("vllm"), {}));
+  const Serving eight{.format = ServedFormat::fp8};
+  BOOST_CHECK_THROW(DecodeModel(llama_8b(), old, read_engine("tensorrt_llm"), eight),
+                    std::invalid_argument);
+  BOOST_CHECK_NO_THROW(DecodeModel(llama_8b(), old, read_engine("vllm"), eight));
+  const DecodeModel model(llama_8b(), old, read_engine("vllm"), {});
+  BOOST_CHECK_THROW(decode_table("llama", "a100", model, 131'000, 1000, 0, {1}),
+                    std::invalid_argument);
 }
 
 BOOST_AUTO_TEST_CASE(batches_end_where_the_cache_does) {

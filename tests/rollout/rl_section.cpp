@@ -46,7 +46,8 @@ BOOST_AUTO_TEST_CASE(what_contradicts_itself_is_refused) {
   for (const char* const wrong :
        {"prompts: 8, staleness: {limit: 1}, ", "prompts: 8, algorithm: dpo, generator: {}, ",
         "prompts: 8, refit: {time: 1s, rate: 1GBps}, ", "prompts: 1, updates: 2, ",
-        "prompts: 8, generator: {nodes: 1}, staleness: {in_flight: true}, "})
+        "prompts: 8, generator: {nodes: 1}, staleness: {limit: 0.5}, ",
+        "prompts: 8, staleness: {in_flight: true}, "})
     BOOST_CHECK_THROW(read(std::string("{") + wrong + kLengths + "}"), InputError);
 }
 

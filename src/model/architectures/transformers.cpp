@@ -1,4 +1,6 @@
 // The built-in transformers, as rows of dimensions.
+#include <map>
+
 #include "model/architecture.hpp"
 #include "model/mixers.hpp"
 
@@ -229,6 +231,15 @@ TransformerShape t5_11b() {
           .encoder_layers = 24};
 }
 
+/// max_position_embeddings of the networks' config.json at Hugging Face; of Llama 3 that of 3.1.
+const std::map<std::string, std::int64_t> kServed = {
+    {"llama_7b", 4096},           {"llama_70b", 4096},          {"llama_3_8b", 131'072},
+    {"llama_3_70b", 131'072},     {"llama_3_405b", 131'072},    {"mistral_7b", 32'768},
+    {"mixtral_8x7b", 32'768},     {"mixtral_8x22b", 65'536},    {"qwen2_5_7b", 131'072},
+    {"qwen2_5_72b", 131'072},     {"qwen3_8b", 40'960},         {"qwen3_32b", 40'960},
+    {"qwen3_30b_a3b", 262'144},   {"qwen3_235b_a22b", 262'144}, {"qwen3_next_80b_a3b", 262'144},
+    {"nemotron_3_nano", 262'144}, {"deepseek_v3", 163'840},     {"gpt_oss_120b", 131'072}};
+
 std::vector<BuiltInTransformer> classic() {
   return {
       {gpt({.name = "gpt2"}), "GPT-2 small (Radford et al. 2019), 124.4 M parameters, 1024 tokens"},
@@ -369,6 +380,10 @@ const std::vector<BuiltInTransformer>& built_in_transformers() {
   static const std::vector<BuiltInTransformer> kAll = [] {
     std::vector<BuiltInTransformer> all = classic();
     for (BuiltInTransformer& one : recent()) all.push_back(std::move(one));
+    for (BuiltInTransformer& one : all) {
+      const auto served = kServed.find(one.shape.name);
+      one.shape.served_tokens = served != kServed.end() ? served->second : one.shape.most_tokens;
+    }
     return all;
   }();
   return kAll;

@@ -1,0 +1,136 @@
+// A step of post-training, as other programs' files have it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.hpp"
+#include "base/number.hpp"
+#include "foreign/assemble.hpp"
+#include "planner/typed_question.hpp"
+
+namespace rehearse::inline foreign {
+namespace {
+
+/// Of responses where nobody says it, over their mean: reasoning's lengths are skewed.
+constexpr double kDeviation = 0.75;
+
+struct Means {
+  double prompt = 0, response = 0, deviation = 0;
+};
+
+Means means_of(const Asked& asked, const std::string& name) {
+  std::vector<double> numbers;
+  std::size_t begin = 0;
+  while (begin <= asked.lengths.size()) {
+    const std::size_t end = std::min(asked.lengths.find(',', begin), asked.lengths.size());
+    const auto number = decimal_number(asked.lengths.substr(begin, end - begin));
+    if (!number || *number <= 0 || *number > 1e8) break;
+    numbers.push_back(*number);
+    begin = end + 1;
+  }
+  const bool whole = begin == asked.lengths.size() + 1;
+  if (!whole || numbers.size() < 2 || numbers.size() > 3)
+    throw InputError(
+        fmt::format("{}: error: --lengths: expected mean tokens of prompts and of responses, and "
+                    "at most their deviation; got \"{}\"\nremedy: --lengths 130,1060 or --lengths "
+                    "130,1060,800",
+                    name, asked.lengths));
+  return {numbers[0], numbers[1], numbers.size() > 2 ? numbers[2] : kDeviation * numbers[1]};
+}
+
+double number_of(const Facts& facts, const std::string& name) {
+  return decimal_number(value_of(facts, name)).value_or(0);
+}
+
+void say_number(Facts& facts, const std::string& name, double value) {
+  say(facts, name, fmt::format("{:g}", value));
+}
+
+std::int64_t gpus_of(const Facts& facts, const Asked& asked) {
+  if (const std::int64_t gpus = count_of(facts, "gpus"); gpus > 0) return gpus;
+  return static_cast<std::int64_t>(typed_cluster(asked.on, "--on").gpu_count());
+}
+
+/// Sequences of a prompt that are trained on: responses, or both of a pair.
+std::int64_t of_prompt(const Facts& facts) {
+  const std::string algorithm = value_of(facts, "rl.algorithm");
+  if (algorithm == "dpo" || algorithm == "reward") return 2;
+  return std::max<std::int64_t>(1, count_of(facts, "rl.generations"));
+}
+
+/// Prompts of a step and updates in it: TRL's batches are of sequences, or of pairs, on each GPU.
+void fill_batch(Facts& facts, const Asked& asked) {
+  const bool pairs = value_of(facts, "rl.algorithm") == "dpo";
+  if (has(facts, "rl_of_micro")) {
+    const std::int64_t all = count_of(facts, "micro_batch") *
+                             std::max<std::int64_t>(1, count_of(facts, "accumulation")) *
+                             gpus_of(facts, asked);
+    say(facts, "rl.prompts", std::to_string(pairs ? all : all / of_prompt(facts)));
+  }
+  const std::int64_t update = count_of(facts, "rl_update");
+  if (pairs && update > 0) say(facts, "rl.prompts", std::to_string(update));
+  const std::int64_t prompts = count_of(facts, "rl.prompts");
+  std::int64_t updates = 1;
+  if (const std::int64_t mini = count_of(facts, "rl_mini"); mini > 0) updates = prompts / mini;
+  if (update > 0 && !pairs) updates = prompts * of_prompt(facts) / update;
+  if (updates > 1) say(facts, "rl.updates", std::to_string(updates));
+  // A micro-batch of pairs has two sequences of each.
+  if (pairs) say(facts, "micro_batch", std::to_string(2 * count_of(facts, "micro_batch")));
+}
+
+/// Tokens of a sample: what a micro-batch holds where padding is removed, else the limits.
+void fill_sample(Facts& facts, const Means& means) {
+  const double total = number_of(facts, "rl_total");
+  double prompt = number_of(facts, "rl.lengths.prompt.limit");
+  double response = number_of(facts, "rl.lengths.response.limit");
+  if (total > 0) {
+    if (prompt == 0) prompt = std::min(total / 2, std::max(1.0, 4 * means.prompt));
+    if (response == 0 || response + prompt > total) response = total - prompt;
+    say_number(facts, "rl.lengths.prompt.limit", prompt);
+    say_number(facts, "rl.lengths.response.limit", response);
+  }
+  const double longest = total > 0 ? total : prompt + response;
+  const double micro = std::max<double>(1, static_cast<double>(count_of(facts, "micro_batch")));
+  const bool packs = value_of(facts, "rl.packing") == "true";
+  double sample = longest;
+  if (packs && has(facts, "rl_sample"))
+    sample = number_of(facts, "rl_sample");
+  else if (packs && total > 0)
+    sample = micro * total;
+  else if (packs)
+    sample = std::max(std::ceil(micro * (means.prompt + means.response)), longest);
+  if (packs) say(facts, "micro_batch", "1");
+  if (!has(facts, "model.sequence") || facts.at("model.sequence").key.empty())
+    say_number(facts, "model.sequence", sample);
+}
+
+}  // namespace
+
+void fill_post_training(Facts& facts, const Asked& asked, const std::string& name) {
+  if (!has(facts, "rl.algorithm")) return;
+  const Means means = means_of(asked, name);
+  say_number(facts, "rl.lengths.prompt.mean", means.prompt);
+  say_number(facts, "rl.lengths.response.mean", means.response);
+  say_number(facts, "rl.lengths.response.deviation", means.deviation);
+  if (value_of(facts, "rl.algorithm") != "ppo") facts.erase("rl.critic");
+  if (value_of(facts, "rl.algorithm") == "dpo")
+    std::erase_if(facts, [](const auto& fact) {
+      return fact.first.starts_with("rl.generator") || fact.first == "rl.generations";
+    });
+  fill_batch(facts, asked);
+  fill_sample(facts, means);
+  // A generator's own nodes are no trainer's.
+  if (const std::int64_t own = count_of(facts, "rl.generator.nodes"); own > 0) {
+    const std::int64_t nodes = count_of(facts, "nodes");
+    if (has(facts, "rl_trainer_apart"))  // verl counts its trainer's nodes without them
+      say(facts, "rl_trainer_nodes", std::to_string(nodes));
+    else if (nodes > own)
+      say(facts, "rl_trainer_nodes", std::to_string(nodes - own));
+  }
+  for (const char* key : {"accumulation", "global_batch", "rl_of_micro", "rl_update", "rl_mini",
+                          "rl_total", "rl_sample", "rl_framework", "rl_trainer_apart"})
+    facts.erase(key);
+}
+
+}  // namespace rehearse::inline foreign
