@@ -87,9 +87,9 @@ BOOST_AUTO_TEST_CASE(folded_takes_as_long_as_flow) {
                         play(schedule, cluster).end.value(), kPercent);
     }
   }
-  // All of FSDP1, all of DDP, ZeRO-1 and local SGD but the direct algorithm: 3 x 3 x 3 x 8 + 2 x 4 x
-  // 3 x 2 x 2 + 4 x 2, FSDP2's and ZeRO-3's 8 each, DiLoCo's 5 x 2, DeepSpeed's stages 1 and 2: 2 x
-  // 2 + 2 x 4, it without ZeRO, and Horovod's 8.
+  // All of FSDP1, all of DDP, ZeRO-1 and local SGD but the direct algorithm: 3 x 3 x 3 x 8 + 2 x 4
+  // x 3 x 2 x 2 + 4 x 2, FSDP2's and ZeRO-3's 8 each, DiLoCo's 5 x 2, DeepSpeed's stages 1 and 2: 2
+  // x 2 + 2 x 4, it without ZeRO, and Horovod's 8.
   BOOST_TEST(folded_ones == 216U + 2 * 8U + 96U + 8U + 10U + 12U + 1U + 8U);
 }
 
