@@ -12,9 +12,8 @@
 #include "report/memory_verdict.hpp"
 #include "report/memory_view.hpp"
 #include "report/page.hpp"
+#include "report/page_parts.hpp"
 #include "report/prediction_interval.hpp"
-#include "report/stage_view.hpp"
-#include "report/training_view.hpp"
 #include "report/views.hpp"
 #include "report/would_fit.hpp"
 
