@@ -7,7 +7,7 @@
 #include "report/collectives.hpp"
 #include "report/compute_grounds.hpp"
 #include "report/page.hpp"
-#include "report/stage_view.hpp"
+#include "report/page_parts.hpp"
 
 namespace rehearse::inline explanation {
 namespace {

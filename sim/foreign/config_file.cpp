@@ -144,14 +144,17 @@ void read_as_options(std::vector<Entry>& entries) {
   try {
     const std::vector<Entry> entries = yaml_entries(text, name);
     std::ptrdiff_t most = kSeveral - 1;
-    for (const std::string& one : format_names()) {
+    const auto look_at = [&](const Format& format) {
       const auto known = std::ranges::count_if(
-          entries, [&](const Entry& entry) { return format_of(one).knows(entry.key); });
-      // Of those that know as much, the first: Megatron-LM before what is built on it.
-      if (known <= most + (likely == "megatron" ? kOwn : 0)) continue;
+          entries, [&](const Entry& entry) { return format.knows(entry.key); });
+      // What is built on another knows some of its own, too.
+      if (known <= most + (!likely.empty() && format.base == likely ? kOwn : 0)) return;
       most = known;
-      likely = one;
-    }
+      likely = format.name;
+    };
+    for (const bool extends : {false, true})
+      for (const std::string& one : format_names())
+        if (format_of(one).base.empty() != extends) look_at(format_of(one));
   } catch (const InputError&) {
     // No tree: nothing is likely.
   }

@@ -6,6 +6,7 @@
 
 #include "base/data_folder.hpp"
 #include "base/number.hpp"
+#include "base/tables.hpp"
 #include "config/document.hpp"
 #include "foreign/entry.hpp"
 
@@ -125,8 +126,7 @@ void read_group(const Value& value, Format& format) {
 }
 
 Format read_format(const std::string& name) {
-  const auto document =
-      Document::load_foreign(data_folder() / "platforms/formats" / (name + ".yaml"));
+  const auto document = Document::load_foreign(platforms_path("formats/" + name + ".yaml"));
   Map map = document->root().as_map();
   Format format;
   format.name = name;
@@ -144,7 +144,8 @@ Format read_format(const std::string& name) {
   map.finish();
   format.written_rules = format.rules.size();
   if (!base) return format;
-  const Format& inner = format_of(base->as_string());
+  format.base = base->as_string();
+  const Format& inner = format_of(format.base);
   format.rules.insert(format.rules.end(), inner.rules.begin(), inner.rules.end());
   for (const auto& one : inner.defaults) {
     const auto same = [&](const auto& own) { return own.first == one.first; };
@@ -207,15 +208,7 @@ bool Format::knows(const std::string& key) const {
 }
 
 const std::vector<std::string>& format_names() {
-  static const std::vector<std::string> names = {
-      "megatron",          "nemo",          "torchtitan",
-      "deepspeed",         "accelerate",    "trainer",
-      "axolotl",           "llama_factory", "torchtune",
-      "llm_foundry",       "trl",           "ms_swift",
-      "megatron_swift",    "primus",        "gpt_neox",
-      "nanotron",          "litgpt",        "llama_factory_v1",
-      "primus_torchtitan", "open_instruct", "verl",
-      "nemo_rl",           "trl_grpo",      "trl_dpo"};
+  static const std::vector<std::string> names = tables_in("formats");
   return names;
 }
 

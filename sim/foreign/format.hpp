@@ -48,6 +48,7 @@ struct Format {
   std::string name;                ///< of its file
   std::string title;               ///< "a DeepSpeed configuration"
   std::string framework;           ///< a value of the key `framework`
+  std::string base;                ///< the format that it extends; empty: none
   std::vector<std::string> strip;  ///< beginnings of keys that say nothing: "model."
   Rule::Pairs defaults;            ///< facts that hold where the file says nothing
   Rule::Pairs always;              ///< settings that an export has in any case
@@ -64,7 +65,7 @@ struct Format {
 /// Whether settings are as `when` asks. One whose value is null is as one that is not there.
 bool holds(const Rule::Pairs& when, const std::map<std::string, std::string>& settings);
 
-/// Those of platforms/formats. MissingError or InputError where the data is damaged.
+/// Those of platforms/formats that are there. MissingError or InputError where the data is damaged.
 const std::vector<std::string>& format_names();
 const Format& format_of(const std::string& name);
 

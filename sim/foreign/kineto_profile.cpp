@@ -340,7 +340,7 @@ void join(ComputeProfile& profile, const ComputeProfile& other) {
 }
 
 std::string gpu_of(const std::string& device) {
-  const auto document = Document::load_foreign(data_folder() / "platforms/formats/devices.yaml");
+  const auto document = Document::load_foreign(data_folder() / "platforms/devices.yaml");
   Map names = document->root().as_map();
   const auto name = names.optional(device);
   return name ? name->as_string() : "";

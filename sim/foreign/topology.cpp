@@ -339,7 +339,7 @@ std::string nvlink_line(const NodeTopology& node, const std::string& gpu) {
 }  // namespace
 
 std::string gpu_of_pci_device(const std::string& device) {
-  const auto document = Document::load_foreign(data_folder() / "platforms/formats/devices.yaml");
+  const auto document = Document::load_foreign(data_folder() / "platforms/devices.yaml");
   Map names = document->root().as_map();
   const auto name = names.optional(device);
   return name ? name->as_string() : "";

@@ -31,7 +31,7 @@ NodeTopology read_topology(std::string_view text, const std::string& name);
 /// each.
 std::string cluster_text(const NodeTopology& node, const std::string& gpu, const std::string& name);
 
-/// The GPU of a PCI device (platforms/formats/devices.yaml); empty: it is not known.
+/// The GPU of a PCI device (platforms/devices.yaml); empty: it is not known.
 std::string gpu_of_pci_device(const std::string& device);
 
 }  // namespace rehearse::inline foreign

@@ -8,6 +8,7 @@
 #include "base/data_folder.hpp"
 #include "base/error.hpp"
 #include "base/number.hpp"
+#include "base/tables.hpp"
 #include "cluster/cluster.hpp"
 #include "framework/usual.hpp"
 
@@ -63,9 +64,13 @@ std::vector<int> version_numbers(const std::string& version) {
 }
 
 const std::vector<std::string>& framework_names() {
-  static const std::vector<std::string> names = {
-      "torch",      "torchtitan", "megatron", "deepspeed",     "horovod",
-      "tensorflow", "mxnet",      "byteps",   "bytescheduler", "composer"};
+  static const std::vector<std::string> names = [] {
+    const std::string first = "torch";
+    std::vector<std::string> found = tables_in("frameworks");
+    std::erase(found, first);
+    found.insert(found.begin(), first);
+    return found;
+  }();
   return names;
 }
 
@@ -114,7 +119,7 @@ void Framework::read_like(const std::string& name, const std::vector<std::string
 }
 
 void Framework::read(const std::string& name, const std::optional<Value>& version) {
-  const auto document = Document::load(platforms_folder() / "frameworks" / (name + ".yaml"));
+  const auto document = Document::load(platforms_path("frameworks/" + name + ".yaml"));
   Map root = document->root().as_map();
   choice_.name = name;
   choice_.title = root.require("title").as_string();

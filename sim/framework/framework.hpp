@@ -98,7 +98,7 @@ class Framework {
 /// "core_v0.14.0" as {0, 14, 0}: versions compare as these do.
 std::vector<int> version_numbers(const std::string& version);
 
-/// Frameworks of platforms/frameworks, torch first.
+/// Those of platforms/frameworks that are there, torch first.
 const std::vector<std::string>& framework_names();
 /// The name alone: what the key says, if that is one, or what the strategy asks for.
 std::string framework_name(Map& map, const std::optional<Value>& strategy);

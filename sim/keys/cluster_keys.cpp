@@ -11,7 +11,8 @@ constexpr const char* kLinks = "src/profile/comm_links.cpp";
 
 std::vector<KeySection> cluster_keys() {
   return {
-      {"cluster.", "Cluster, inline or beside `use`", "Rehearse", "sim/cluster/read_cluster.cpp",
+      {"cluster.", "Cluster, inline or beside `use`", "Rehearse",
+       "sim/cluster/read_cluster.cpp sim/cluster/overrides.cpp",
        {{"use", "a name of `list clusters` or text (file)", "-", "A shipped cluster, or yours."},
         {"name", "text", "inline", "Its name in reports."},
         {"nodes", "integer >= 1", "(required without use and groups)",

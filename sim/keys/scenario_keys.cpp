@@ -1,3 +1,7 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "framework/framework.hpp"
 #include "keys/keys.hpp"
 #include "rollout/rl_options.hpp"
 #include "scenario/section_keys.hpp"
@@ -5,6 +9,7 @@
 namespace rehearse::inline keys {
 
 std::vector<KeySection> scenario_keys() {
+  const std::string frameworks = fmt::format("{} or map", fmt::join(framework_names(), " | "));
   return {
       {"", "A scenario", "Rehearse", "sim/scenario/read_scenario.cpp sim/scenario/economy_section.cpp "
        "sim/framework/readers.cpp",
@@ -12,7 +17,7 @@ std::vector<KeySection> scenario_keys() {
         {"model", "map", "required", "What is trained, and what it costs."},
         {"cluster", "map", "required", "The machines."},
         {"strategy", "map", "required", "How training is distributed: one key, one strategy."},
-        {"framework", "torch | torchtitan | megatron | deepspeed | horovod | tensorflow | mxnet | byteps | bytescheduler | composer or map",
+        {"framework", frameworks.c_str(),
          "torch; megatron where a degree is above 1 beside ddp or zero",
          "Whose code trains: what it stands for is in platforms/frameworks."},
         {"framework.NAME", "text (version)", "(as its file says)", "A version of it."},

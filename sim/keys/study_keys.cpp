@@ -1,3 +1,7 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "framework/framework.hpp"
 #include "keys/keys.hpp"
 
 namespace rehearse::inline keys {
@@ -10,6 +14,7 @@ constexpr const char* kPlan =
 }  // namespace
 
 std::vector<KeySection> study_keys() {
+  const std::string frameworks = fmt::format("list of {}", fmt::join(framework_names(), " | "));
   return {
       {"study/", "A study (`rehearse sweep`)", "Rehearse", kStudy,
        {{"description", "text", "\"\"", "Shown above the table."},
@@ -42,7 +47,7 @@ std::vector<KeySection> study_keys() {
          "list of sharding | tensor | pipeline | context | expert | virtual_stages | micro_batch | "
          "recompute | compile",
          "-", "Layouts to try, in the place of strategies; the global batch is held."},
-        {"search.framework", "list of torch | torchtitan | megatron | deepspeed | horovod | tensorflow | mxnet | byteps | bytescheduler | composer",
+        {"search.framework", frameworks.c_str(),
          "(the scenario's, else megatron)", "Beside parallelism: whose layouts are compared."},
         {"constraints", "map", "memory: fits", "What must hold."},
         {"constraints.memory", "size (or `fits`) or text", "-",

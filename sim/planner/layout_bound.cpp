@@ -196,12 +196,12 @@ class LayoutTimes {
   /// Elements of what each rank keeps the states of are shared by `shards`.
   Bytes memory_of(int rank, const std::vector<Bytes>& kept) const {
     const auto at = static_cast<std::size_t>(rank);
-    const bool sharded = fsdp_in(scenario_.strategy) != nullptr;
+    const bool sharded = shards_parameters(scenario_.strategy);
     const auto replicas = static_cast<double>(mesh_.data) * mesh_.context;
     // Experts are sharded among those that have the same ones, who may be more.
     const int of_experts = expert_mesh(mesh_).degree(MeshAxis::data);
     const double most = std::max(replicas, static_cast<double>(of_experts));
-    const double shards = sharded || zero_in(scenario_.strategy) != nullptr ? most : 1;
+    const double shards = sharded || shards_optimizer(scenario_.strategy) ? most : 1;
     Bytes parameters(0), states(0);
     std::vector<Bytes> chunks;  // what a micro-batch keeps in each
     for (std::size_t chunk = 0; chunk < order_.stages[at].size(); ++chunk) {
@@ -217,15 +217,8 @@ class LayoutTimes {
     const Bytes activations = most_kept(order_.order[at], chunks);
     states = states / shards;
     if (sharded) return std::max(parameters / shards + states, parameters / shards + activations);
-    const Bytes gradients = keeps_gradients() ? parameters : parameters / shards;
+    const Bytes gradients = keeps_gradients(scenario_.strategy) ? parameters : parameters / shards;
     return std::max(parameters + gradients + states, parameters + states + activations);
-  }
-
-  /// Whole gradients at some time; DeepSpeed's may go into buckets as they are made.
-  bool keeps_gradients() const {
-    const Zero1* const zero = zero_in(scenario_.strategy);
-    if (zero == nullptr || !zero->deepspeed) return true;
-    return !zero->deepspeed->partitions_gradients && !zero->deepspeed->overlap_comm;
   }
 
   void add_parameters(const Unit& unit, Bytes& parameters, Bytes& states) const {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/quoting.hpp"
+#include "strategy/sharded_parameters.hpp"
 
 namespace rehearse::inline prediction {
 namespace {
@@ -113,19 +114,20 @@ class Changes {
     add(change, "strategy=" + strategy.text());
   }
 
-  void add_sharding(const NamedText& fsdp, Fsdp::Sharding beyond) {
-    if (beyond != Fsdp::Sharding::shard_grad_op)
+  using Sharding = TorchFsdp1::Sharding;
+  void add_sharding(const NamedText& fsdp, Sharding beyond) {
+    if (beyond != Sharding::shard_grad_op)
       add_strategy_change("FSDP shard_grad_op (ZeRO-2)", fsdp.with("sharding", "shard_grad_op"));
     add_strategy_change("FSDP full_shard (ZeRO-3)", fsdp.with("sharding", "full_shard"));
   }
   static NamedText as_fsdp(const NamedText& ddp) {
     return ddp.as("fsdp").only({"gradient_accumulation", "algorithm"});
   }
-  void add_replicated(const Ddp& options, const NamedText& strategy) {
+  void add_replicated(const TorchDdp& options, const NamedText& strategy) {
     if (!options.gradient_as_bucket_view)
       add_strategy_change("gradient_as_bucket_view",
                           strategy.with("gradient_as_bucket_view", "true"));
-    add_sharding(as_fsdp(strategy), Fsdp::Sharding::hybrid_shard);
+    add_sharding(as_fsdp(strategy), Sharding::hybrid_shard);
     add_strategy_change("FSDP full_shard with cpu_offload",
                         as_fsdp(strategy).with("cpu_offload", "true"));
   }
@@ -142,25 +144,24 @@ class Changes {
   void add_strategies(const NamedText& strategy) {
     const Strategy& now = scenario_.strategy;
     if (now.local_sgd) return;
-    if (const Ddp* ddp = ddp_in(now)) add_strategy(*ddp, strategy);
-    if (const Zero1* zero = zero_in(now)) add_strategy(*zero, strategy);
-    if (const Fsdp* fsdp = fsdp_in(now)) add_strategy(*fsdp, strategy);
+    if (const auto* ddp = sync_in<TorchDdp>(now)) add_strategy(*ddp, strategy);
+    if (sync_in<DeepspeedAllreduce>(now) != nullptr)
+      add_strategy_change("ZeRO-1", strategy.as("zero").with("stage", "1"));
+    if (const auto* zero = sync_in<DeepspeedBuckets>(now))
+      add_stages(zero->partitions_gradients ? 3 : 2, strategy);
+    if (const auto sharded = sharded_in(now)) add_to_shards(*sharded, strategy);
+    if (const auto* fsdp = sync_in<TorchFsdp1>(now)) add_hooks(*fsdp, strategy);
   }
-  void add_strategy(const Ddp& options, const NamedText& strategy) {
+  void add_strategy(const TorchDdp& options, const NamedText& strategy) {
     if (is_run_by("torchtitan"))
       return add_strategy_change("FSDP2",
                                  strategy.as("fsdp2").only({"gradient_accumulation", "algorithm"}));
-    add_strategy_change("ZeRO-1", strategy.as("zero").with("stage", "1"));
+    if (!options.zero_redundancy_optimizer)
+      add_strategy_change("ZeRO-1", strategy.as("zero").with("stage", "1"));
     add_replicated(options, strategy);
   }
-  void add_strategy(const Zero1& options, const NamedText& strategy) {
-    if (options.deepspeed)
-      return add_stages(options.deepspeed->partitions_gradients ? 3 : 2, strategy);
-    add_replicated(options.ddp, strategy);
-  }
-  void add_strategy(const Fsdp& options, const NamedText& strategy) {
-    using Sharding = Fsdp::Sharding;
-    if (options.per_parameter) {
+  void add_to_shards(const ShardedParameters& options, const NamedText& strategy) {
+    if (options.keeps_tensors()) {
       if (options.sharding == Sharding::shard_grad_op)
         add_strategy_change("reshard_after_forward",
                             strategy.with("reshard_after_forward", "true"));
@@ -173,10 +174,11 @@ class Changes {
                      kTrainsOtherwise});
     if (!options.cpu_offload)
       add_strategy_change("cpu_offload", strategy.with("cpu_offload", "true"));
-    if (options.stage3) return;
-    if (options.wrap == Fsdp::Wrap::model || options.wrap == Fsdp::Wrap::size)
+  }
+  void add_hooks(const TorchFsdp1& options, const NamedText& strategy) {
+    if (options.wrap == TorchFsdp1::Wrap::model || options.wrap == TorchFsdp1::Wrap::size)
       add_strategy_change("wrapping block by block", strategy.with("wrap", "blocks"));
-    if (options.backward_prefetch != Fsdp::Prefetch::none)
+    if (options.backward_prefetch != TorchFsdp1::Prefetch::none)
       add_strategy_change("no backward prefetch", strategy.with("backward_prefetch", "none"));
     if (!options.limit_all_gathers)
       add_strategy_change("limit_all_gathers", strategy.with("limit_all_gathers", "true"));

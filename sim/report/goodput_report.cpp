@@ -62,7 +62,7 @@ Checkpoint checkpoint_of(const Scenario& scenario) {
   checkpoint.size = parameter_element(scenario.precision) *
                         static_cast<double>(scenario.model.trainable_parameters()) +
                     kept_of(scenario.optimizer, scenario.model);
-  if (fsdp_in(scenario.strategy) != nullptr) {
+  if (shards_parameters(scenario.strategy)) {
     checkpoint.writers = nodes;
     checkpoint.read_by_all = false;
   } else if (const auto* ps = server_in(scenario.strategy)) {

@@ -1,4 +1,4 @@
-#include "report/stage_view.hpp"
+#include "report/page_parts.hpp"
 
 #include <fmt/format.h>
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 
 #include "report/answer.hpp"
 #include "report/collectives.hpp"
@@ -13,8 +12,8 @@
 #include "report/memory_verdict.hpp"
 #include "report/memory_view.hpp"
 #include "report/page.hpp"
+#include "report/page_parts.hpp"
 #include "report/prediction_interval.hpp"
-#include "report/stage_view.hpp"
 #include "report/views.hpp"
 #include "report/would_fit.hpp"
 
@@ -22,8 +21,7 @@ namespace rehearse::inline report {
 namespace {
 
 constexpr int kNarrowestPage = 60;
-constexpr int kWidestPage = 110;           ///< wider lines are hard to follow
-constexpr std::size_t kValueColumns = 18;  ///< of a number beside its interval
+constexpr int kWidestPage = 110;  ///< wider lines are hard to follow
 
 std::string number(double value) {
   return value >= 100 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value);
@@ -52,8 +50,6 @@ std::string cost_text(const CostReport& cost) {
 }
 
 std::string time_text(double value) { return format(Seconds(value)); }
-
-std::string hundredths(double value) { return fmt::format("{:.2f}", value); }
 
 /// "before 880 ms to 1.02 s after"; nothing for no range.
 std::string framed(const char* before, const std::string& range, const char* after) {
@@ -190,88 +186,6 @@ void add_breakdown(const Report& report, Page& page) {
                      right(format(breakdown.hidden_communication), 9) +
                      page.ink(Ink::faint, "   while it computes"));
   add_utilization(report, page);
-}
-
-// --- staleness -----------------------------------------------------------------------------------
-
-/// Counts of the stalenesses 0 to max, as many together as it takes to fit into `width` characters.
-std::vector<double> binned(const StalenessReport& staleness, std::size_t width) {
-  const std::size_t per_bin = staleness.max / width + 1;
-  std::vector<double> bins(staleness.max / per_bin + 1);
-  for (const auto& [value, updates] : staleness.histogram)
-    bins[value / per_bin] += static_cast<double>(updates);
-  return bins;
-}
-
-void add_staleness(const Report& report, const StalenessReport& staleness, Page& page) {
-  page.blank();
-  page.field("staleness", page.ink(Ink::strong, fmt::format("mean {:.2f}", staleness.mean)) +
-                              fmt::format(", median {}, 99 % up to {}, max {} updates",
-                                          staleness.p50, staleness.p99, staleness.max));
-  const std::string range = range_text(report, "staleness.mean", hundredths);
-  if (!range.empty()) page.field("", "mean " + range + " (90 % interval)");
-  if (staleness.between_push_and_pull)
-    page.field("", fmt::format("{:.2f} updates of others between a worker's push and its next pull",
-                               *staleness.between_push_and_pull));
-  if (staleness.max == 0) return;
-  page.field("", fmt::format("0 {} {}", page.ink(Ink::compute, sparkline(binned(staleness, 40))),
-                             staleness.max));
-}
-
-// --- loss ----------------------------------------------------------------------------------------
-
-/// A line from the lower end of an interval to the upper one, with a mark at the value, on a scale
-/// from 0.
-std::string interval_bar(const Ends<double>& ends, double value, std::size_t width) {
-  const auto column = [&](double at) {
-    return static_cast<std::size_t>(std::lround(at / ends.high * static_cast<double>(width - 1)));
-  };
-  std::string text;
-  for (std::size_t i = 0; i < width; ++i)
-    text += i == column(value) ? "●" : i >= column(ends.low) ? "─" : "·";
-  return text;
-}
-
-void add_loss(const Report& report, Page& page) {
-  const LossCost& loss = *report.loss;
-  if (loss.asked == LossCost::Asked::length || !report.train_time) return;
-  const auto interval = interval_of(report, "train_time_s");
-  if (!interval || !std::isfinite(interval->high) || interval->high <= 0) return;
-  const std::string range =
-      fmt::format("{} to {}", format(Seconds(interval->low)), format(Seconds(interval->high)));
-  page.field(loss.asked == LossCost::Asked::like ? "equal loss" : "to the target",
-             page.ink(Ink::strong, left(format(*report.train_time), kValueColumns)) + range);
-  page.field("",
-             page.ink(Ink::compute, interval_bar(*interval, report.train_time->value(),
-                                                 std::min<std::size_t>(40, page.body_width()))));
-  for (const TokenCost& part : loss.parts)
-    page.wrapped_field("", Ink::faint,
-                       fmt::format("{}: {:.3g} times the tokens ({:.3g} to {:.3g}; {})", part.name,
-                                   part.ratio.value, part.ratio.low, part.ratio.high, part.source));
-}
-
-// --- accuracy ------------------------------------------------------------------------------------
-
-void add_accuracy(const StrategyForecast& told, const std::string& from, Page& page) {
-  page.blank();
-  page.field("accuracy", page.ink(Ink::strong, left(percent(told.accuracy.value), kValueColumns)) +
-                             fmt::format("{} to {} (90 % interval) after {:.0f} samples",
-                                         percent(told.accuracy.low), percent(told.accuracy.high),
-                                         told.samples));
-  const Ink ink = told.verdict == Verdict::converges ? Ink::good : Ink::bad;
-  page.field("", page.ink(ink, to_string(told.verdict)) +
-                     fmt::format(" (fails with {}); {:+.1f} points by staleness",
-                                 percent(told.failure_probability), -100 * told.staleness_loss));
-  page.field("", "as curves of " + from + " say");
-  if (told.verdict != Verdict::diverges)
-    page.field("", "the median of runs that train; their mean is " + percent(told.mean_accuracy));
-  for (const Doubt& doubt : told.outside_calibration) page.wrapped_field("", Ink::bad, doubt.text);
-  if (!told.target) return;
-  const Seconds time =
-      told.time_to_target.value_or(Seconds(std::numeric_limits<double>::infinity()));
-  page.field("", std::isfinite(time.value())
-                     ? fmt::format("{} after {}", percent(*told.target), format(time))
-                     : fmt::format("never comes to {}", percent(*told.target)));
 }
 
 // --- grounds -------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 
 #include "cost/whole_step.hpp"
 #include "scenario/sections.hpp"
+#include "strategy/sharded_parameters.hpp"
 
 namespace rehearse::inline scenario {
 
@@ -41,11 +42,11 @@ void settle_whole_step(Scenario& scenario) {
 
 void check_whole_step_fits(const Value& model, const Scenario& scenario) {
   const Strategy& strategy = scenario.strategy;
-  const auto* fsdp = fsdp_in(strategy);
-  if (scenario.adaptation || (fsdp != nullptr && fsdp->cpu_offload)) return;
+  const auto fsdp = sharded_in(strategy);
+  if (scenario.adaptation || (fsdp && fsdp->cpu_offload)) return;
   const auto trains = [](const NodeGroup& group) { return group.node.gpus > 0; };
   const Gpu& gpu = std::ranges::find_if(scenario.cluster.groups, trains)->node.gpu;
-  const bool whole = !strategy.layout && ddp_in(strategy) != nullptr;
+  const bool whole = !strategy.layout && is_replicated(strategy);
   const double sharers = whole ? 1 : static_cast<double>(scenario.whole_step->gpus);
   const Bytes weights =
       static_cast<double>(scenario.model.parameters()) * parameter_element(scenario.precision);

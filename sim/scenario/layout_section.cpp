@@ -12,6 +12,7 @@
 #include "scenario/limits.hpp"
 #include "scenario/sections.hpp"
 #include "strategy/balanced_split.hpp"
+#include "strategy/sharded_parameters.hpp"
 #include "strategy/sharding_groups.hpp"
 
 namespace rehearse::inline scenario {
@@ -50,8 +51,8 @@ void check_mesh(const Map& map, const Layout& layout, const Cluster& cluster) {
 
 /// Of a hybrid sharding: those that have the same layers are whole groups.
 void check_shard_group(const Map& map, const Strategy& strategy, const Cluster& cluster) {
-  const auto* fsdp = fsdp_in(strategy);
-  if (fsdp == nullptr || fsdp->shard_group == 0) return;
+  const auto fsdp = sharded_in(strategy);
+  if (!fsdp || fsdp->shard_group == 0) return;
   const Mesh mesh = *mesh_on(*strategy.layout, cluster.gpu_count());
   const int ranks = mesh.data * mesh.context;
   if (ranks % fsdp->shard_group == 0) return;
@@ -63,15 +64,15 @@ void check_shard_group(const Map& map, const Strategy& strategy, const Cluster& 
 
 /// Groups that shard hold whole groups of experts, and a part after forward is one of either.
 void check_shards(const Map& map, const Strategy& strategy, const Cluster& cluster) {
-  const auto* fsdp = fsdp_in(strategy);
-  if (fsdp == nullptr) return;
+  const auto fsdp = sharded_in(strategy);
+  if (!fsdp) return;
   const Mesh mesh = *mesh_on(*strategy.layout, cluster.gpu_count());
   const auto replicas = groups(mesh, {MeshAxis::data, MeshAxis::context});
   const auto size_of = [](const auto& groups) { return static_cast<int>(groups.front().size()); };
   int shards = size_of(replicas);
   int experts = mesh.expert == 1 ? 1 : size_of(groups(expert_mesh(mesh), {MeshAxis::data}));
   Map options = at(map, map.has("fsdp") ? "fsdp" : map.has("zero") ? "zero" : "fsdp2").as_map();
-  if (fsdp->sharding == Fsdp::Sharding::hybrid_shard) {
+  if (fsdp->hybrid()) {
     const auto group =
         static_cast<int>(shards_of_layout(*fsdp, replicas.front(), gpu_places(cluster)));
     const int copies = shards / group;
@@ -260,13 +261,9 @@ namespace {
 
 /// Gradients in fp32 need no conversion beside master weights. Servers get them as they are stored.
 void apply_main_gradients(const Framework& framework, Scenario& scenario) {
-  const Ddp as_stored{.grad_reduce_in_fp32 = false};
-  const auto* zero = zero_in(scenario.strategy);
-  const Ddp* ddp = zero != nullptr                           ? &zero->ddp
-                   : server_in(scenario.strategy) != nullptr ? &as_stored
-                                                             : ddp_in(scenario.strategy);
-  if (ddp == nullptr) return;
-  const bool wide = main_gradient_element(*ddp, scenario.precision) == Bytes(4);
+  const auto element = main_gradient_element(scenario.strategy, scenario.precision);
+  if (!element) return;
+  const bool wide = *element == Bytes(4);
   scenario.optimizer.wide_gradients = wide && has_master_weights(scenario.precision);
   scenario.assumptions.push_back(fmt::format("gradients: added up and exchanged in {}, as {} does",
                                              wide ? "fp32" : "16 bits", framework.title()));
@@ -284,7 +281,7 @@ Model rank_share(const Scenario& scenario, const ModelParallel& parallel) {
   share = with_float8(std::move(share), scenario.model.float8);
   share = compiled(std::move(share), scenario.model.compile);
   if (scenario.recomputation.any()) share = recomputing(std::move(share), scenario.recomputation);
-  if (const auto* fsdp = fsdp_in(scenario.strategy); fsdp && fsdp->param_dtype)
+  if (const auto fsdp = sharded_in(scenario.strategy); fsdp && fsdp->param_dtype)
     compute_adapters_in_16_bits(share);
   if (const auto document = packed_document(scenario.model))
     share = packed(std::move(share), *document, parts_of_documents(parallel));

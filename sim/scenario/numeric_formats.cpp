@@ -5,6 +5,7 @@
 #include <set>
 
 #include "scenario/sections.hpp"
+#include "strategy/sharded_parameters.hpp"
 
 namespace rehearse::inline scenario {
 namespace {
@@ -16,7 +17,7 @@ const char* element_name(Precision precision) {
 }
 
 /// FSDP's own part: autocast alone leaves what it gathers and reduces in fp32.
-std::string fsdp_line(const Fsdp& fsdp, Precision precision) {
+std::string fsdp_line(const ShardedParameters& fsdp, Precision precision) {
   const Precision computes = computes_in(fsdp, precision);
   const std::string moved =
       fmt::format("units are gathered in {} and gradients reduced in {}", element_name(computes),
@@ -84,8 +85,7 @@ void check_idle_ends(const Value& model, const Scenario& scenario) {
 }  // namespace
 
 void check_kept_narrow(const Value& strategy, const Scenario& scenario) {
-  const Zero1* zero = zero_in(scenario.strategy);
-  if (zero == nullptr || !zero->ddp.fp8_param_gather) return;
+  if (!gathers_fp8(scenario.strategy)) return;
   const Precision precision = scenario.precision;
   if (precision == Precision::fp8 || precision == Precision::mxfp8) return;
   strategy.as_map()
@@ -136,15 +136,14 @@ void check_narrow(const Value& model, const Scenario& scenario) {
 
 std::vector<std::string> numeric_formats(const Scenario& scenario) {
   const Precision precision = scenario.precision;
-  const auto* fsdp = fsdp_in(scenario.strategy);
-  const bool mixed = fsdp != nullptr && (fsdp->param_dtype || fsdp->reduce_dtype);
+  const auto fsdp = sharded_in(scenario.strategy);
+  const bool mixed = fsdp && (fsdp->param_dtype || fsdp->reduce_dtype);
   if (!is_autocast(precision) && parameter_element(precision) == Bytes(4) && !mixed &&
       has_plain_formats(scenario.optimizer) && scenario.model.float8 == Float8::none) {
     return {};
   }
   std::vector<std::string> lines;
-  if (fsdp != nullptr && (mixed || is_autocast(precision)))
-    lines.push_back(fsdp_line(*fsdp, precision));
+  if (fsdp && (mixed || is_autocast(precision))) lines.push_back(fsdp_line(*fsdp, precision));
   if (is_narrow(precision)) lines.push_back(narrow_line(scenario));
   if (scenario.model.float8 != Float8::none) lines.push_back(float8_line(scenario.model.float8));
   for (const StoredAs storage : trained_storages(scenario.model)) {

@@ -6,6 +6,7 @@
 
 #include "scenario/sections.hpp"
 #include "strategy/named_options.hpp"
+#include "strategy/sharded_parameters.hpp"
 
 namespace rehearse::inline scenario {
 namespace {
@@ -112,8 +113,7 @@ void check_muon(const Value& value, const Scenario& scenario) {
                "optimizer: {adamw: {}}");
   const Strategy& strategy = scenario.strategy;
   // Under zero 1 each rank steps with the matrices that it owns (nanochat's DistMuon).
-  const bool whole =
-      is_alone(strategy) || ddp_in(strategy) != nullptr || zero_in(strategy) != nullptr;
+  const bool whole = is_alone(strategy) || is_replicated(strategy) || shards_optimizer(strategy);
   if (whole && !strategy.layout) return;
   const std::string missing =
       strategy.layout
@@ -126,20 +126,14 @@ void check_muon(const Value& value, const Scenario& scenario) {
       "strategy: {ddp: {}} or {zero: {stage: 1}} of framework: torch, or optimizer: {adamw: {}}");
 }
 
-/// Each bucket takes its step once it is reduced (Ddp::by_priority).
-bool steps_by_bucket(const Scenario& scenario) {
-  const auto* ddp = ddp_in(scenario.strategy);
-  return ddp != nullptr && ddp->by_priority;
-}
-
 /// PyTorch's hook behind AccumulateGrad sees a gradient before anything has reduced or added to it.
 void check_in_backward(const Value& value, const Scenario& scenario) {
   const Strategy& strategy = scenario.strategy;
-  const auto* ddp = ddp_in(strategy);
-  if (ddp == nullptr || strategy.layout || strategy.local_sgd || scenario.cluster.gpu_count() > 1)
+  if (!is_replicated(strategy) || strategy.layout || strategy.local_sgd ||
+      scenario.cluster.gpu_count() > 1)
     value.fail("a step in backward is known of one GPU, where no gradient is reduced first",
                "in_backward: false, or a cluster of one GPU under ddp");
-  if (ddp->gradient_accumulation > 1)
+  if (gradient_accumulation(strategy) > 1)
     value.fail("a gradient that its step has used cannot add up over micro-batches",
                "in_backward: false, or gradient_accumulation: 1");
 }
@@ -151,7 +145,7 @@ void check_clip_grad(const Value& value, const Scenario& scenario) {
   if (server_in(scenario.strategy) != nullptr)
     value.fail("a server's step is not known to clip gradients",
                "clip_grad: 0, or strategy: {ddp: {}}");
-  if (steps_by_bucket(scenario))
+  if (steps_by_bucket(scenario.strategy))
     value.fail("a norm of all gradients would wait for each bucket before any of them steps",
                "clip_grad: 0, or strategy: {ddp: {scheduling: fifo}}");
 }
@@ -163,7 +157,7 @@ void check_grad_scaler(const Value& value, const Scenario& scenario) {
   if (server_in(scenario.strategy) != nullptr)
     value.fail("a server's step is not known to unscale gradients",
                "grad_scaler: false, or strategy: {ddp: {}}");
-  if (steps_by_bucket(scenario))
+  if (steps_by_bucket(scenario.strategy))
     value.fail("infinities are looked for in all gradients before any of them steps",
                "grad_scaler: false, or strategy: {ddp: {scheduling: fifo}}");
 }
@@ -171,15 +165,15 @@ void check_grad_scaler(const Value& value, const Scenario& scenario) {
 bool computes_in_fp16(const Scenario& scenario) {
   if (scenario.precision == Precision::fp16 || scenario.precision == Precision::fp16_master)
     return true;
-  const auto* fsdp = fsdp_in(scenario.strategy);
-  return fsdp != nullptr && fsdp->param_dtype == Precision::fp16_pure;
+  const auto fsdp = sharded_in(scenario.strategy);
+  return fsdp && fsdp->param_dtype == Precision::fp16_pure;
 }
 
 }  // namespace
 
 void apply_clipping(Framework& framework, Scenario& scenario) {
   if (scenario.optimizer.clip_grad || scenario.optimizer.in_backward) return;
-  if (server_in(scenario.strategy) != nullptr || steps_by_bucket(scenario)) return;
+  if (server_in(scenario.strategy) != nullptr || steps_by_bucket(scenario.strategy)) return;
   const std::string key = "optimizer.clip_grad";
   framework.note(key);
   const double norm = framework.number(key);
@@ -191,7 +185,7 @@ void apply_clipping(Framework& framework, Scenario& scenario) {
 
 void apply_grad_scaler(Scenario& scenario) {
   if (scenario.optimizer.grad_scaler || scenario.optimizer.in_backward) return;
-  if (server_in(scenario.strategy) != nullptr || steps_by_bucket(scenario)) return;
+  if (server_in(scenario.strategy) != nullptr || steps_by_bucket(scenario.strategy)) return;
   if (!computes_in_fp16(scenario)) return;
   scenario.optimizer.grad_scaler = true;
   scenario.assumptions.emplace_back(

@@ -16,6 +16,7 @@
 #include "scenario/speed_spread.hpp"
 #include "scenario/token_keys.hpp"
 #include "scenario/training_part.hpp"
+#include "strategy/sharded_parameters.hpp"
 
 namespace rehearse::inline scenario {
 namespace {
@@ -190,7 +191,7 @@ void ScenarioReader::resolve_training() {
     apply_tokens(train, scenario_);
     apply_global_batch(train, *strategy_, scenario_);
   }
-  if (const auto* fsdp = fsdp_in(scenario_.strategy); fsdp && fsdp->param_dtype)
+  if (const auto fsdp = sharded_in(scenario_.strategy); fsdp && fsdp->param_dtype)
     compute_adapters_in_16_bits(scenario_.model);
   apply_layout(*strategy_, *framework_, scenario_);
   apply_recomputed_layers(scenario_);

@@ -92,7 +92,7 @@ void say_strategy(Section strategy, const Scenario& scenario) {
     strategy.say("expert_parallel", "1");
   }
   for (const char* name : {"fsdp", "fsdp2", "zero"}) {
-    if (!strategy.has(name) || fsdp_in(scenario.strategy) == nullptr) continue;
+    if (!strategy.has(name) || !shards_parameters(scenario.strategy)) continue;
     Section shards = strategy.inner(name);
     shards.say("param_dtype", "as model.precision says");
     shards.say("reduce_dtype", "as param_dtype");

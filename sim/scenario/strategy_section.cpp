@@ -5,11 +5,12 @@
 
 #include "scenario/sections.hpp"
 #include "strategy/server_host.hpp"
+#include "strategy/sharded_parameters.hpp"
 
 namespace rehearse::inline scenario {
 namespace {
 
-void check_fsdp(Map& options, const Fsdp& fsdp, std::size_t ranks) {
+void check_fsdp(Map& options, const ShardedParameters& fsdp, std::size_t ranks) {
   if (fsdp.shard_group == 0) return;
   if (ranks % static_cast<std::size_t>(fsdp.shard_group) == 0) return;
   options.require("shard_group")
@@ -18,7 +19,7 @@ void check_fsdp(Map& options, const Fsdp& fsdp, std::size_t ranks) {
 
 /// Autocast and param_dtype are of one 16-bit type, and what was measured is of the precision that
 /// units compute in.
-void check_mixed_precision(Map& options, const Fsdp& fsdp, const CostChoice& choice,
+void check_mixed_precision(Map& options, const ShardedParameters& fsdp, const CostChoice& choice,
                            const Scenario& scenario) {
   if (!fsdp.param_dtype || scenario.model.units.empty()) return;
   const Precision computes = computes_in(fsdp, scenario.precision);
@@ -97,7 +98,7 @@ void check_strategy_section(const Value& value, const CostChoice& choice,
   });
   if (kind == strategy_names().end()) return;
   Map options = named.require(*kind).as_map();
-  if (const auto* fsdp = fsdp_in(scenario.strategy); fsdp && !scenario.strategy.layout) {
+  if (const auto fsdp = sharded_in(scenario.strategy); fsdp && !scenario.strategy.layout) {
     const std::size_t apart = replica_count(scenario.strategy, scenario.cluster);
     check_fsdp(options, *fsdp, scenario.cluster.gpu_count() / std::max<std::size_t>(1, apart));
     check_mixed_precision(options, *fsdp, choice, scenario);

@@ -111,13 +111,12 @@ double SplitBalancer::load_of(const Unit& unit, std::size_t number, std::size_t 
            nodes.node.speed;
   const auto mesh = mesh_on(layout_, job_.cluster.gpu_count());
   const double replicas = static_cast<double>(mesh->data) * mesh->context;
-  const auto* fsdp = fsdp_in(strategy_);
-  const bool zero = zero_in(strategy_) != nullptr;
+  const bool zero = shards_optimizer(strategy_);
   const auto elements = static_cast<double>(unit.trainable_parameters());
   const Bytes stored = parameter_bytes(unit, job_.precision);
   const Bytes kept = elements * optimizer_memory(job_.optimizer).kept();
-  const Bytes held = fsdp != nullptr ? (2.0 * stored + kept) / replicas
-                                     : 2.0 * stored + kept / (zero ? replicas : 1.0);
+  const Bytes held = shards_parameters(strategy_) ? (2.0 * stored + kept) / replicas
+                                                  : 2.0 * stored + kept / (zero ? replicas : 1.0);
   const auto rank = static_cast<std::size_t>(order_.place_of(static_cast<int>(stage)).rank);
   const double flying =
       std::min<double>(layout_.micro_batches / layout_.gradient_accumulation,

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "strategy/strategy.hpp"
+#include "strategy/buckets.hpp"
 
 namespace rehearse::inline strategy {
 namespace {

@@ -11,9 +11,9 @@ inline constexpr Choices<CollectiveAlgorithm> kAlgorithms = {
     {"tree", CollectiveAlgorithm::tree},
     {"hierarchical", CollectiveAlgorithm::hierarchical},
     {"direct", CollectiveAlgorithm::direct}};
-inline constexpr Choices<Fsdp::Sharding> kShardings = {
-    {"full_shard", Fsdp::Sharding::full_shard},
-    {"shard_grad_op", Fsdp::Sharding::shard_grad_op},
-    {"hybrid_shard", Fsdp::Sharding::hybrid_shard}};
+inline constexpr Choices<TorchFsdp1::Sharding> kShardings = {
+    {"full_shard", TorchFsdp1::Sharding::full_shard},
+    {"shard_grad_op", TorchFsdp1::Sharding::shard_grad_op},
+    {"hybrid_shard", TorchFsdp1::Sharding::hybrid_shard}};
 
 }  // namespace rehearse::inline strategy

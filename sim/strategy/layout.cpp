@@ -162,7 +162,7 @@ RankShare LayoutBuilder::share_of(int rank) const {
     if (kind.exchanges) plan.exchange_groups[*kind.exchanges] = slot;
     give_slot(kind, slot, plan);
   }
-  if (!options_.sequence_parallel && options_.runtime == Layout::Runtime::megatron)
+  if (!options_.sequence_parallel && options_.scatter_gather_tensors_in_pipeline)
     plan.alike = static_cast<std::size_t>(mesh_.tensor);
   plan.contexts = static_cast<std::size_t>(mesh_.context);
   const bool known = !options_.order;
@@ -171,8 +171,7 @@ RankShare LayoutBuilder::share_of(int rank) const {
                                   options_.schedule == PipelineSchedule::one_f_one_b)
                             ? 0
                             : 1;
-  if (options_.runtime == Layout::Runtime::torch && plan.receives_ahead > 0)
-    plan.asks = asked_behind(order_)[at];
+  if (options_.lists_receives && plan.receives_ahead > 0) plan.asks = asked_behind(order_)[at];
   for (std::size_t chunk = 0; chunk < own.size(); ++chunk) {
     const int stage = order_.stages[at][chunk];
     StagePlan::Part part{.first = share.model.chunks[chunk].first,
@@ -317,7 +316,7 @@ void LayoutBuilder::add_groups() {
 }
 
 std::vector<std::vector<Holding>> LayoutBuilder::holdings() const {
-  const bool sharded = fsdp_in(strategy_) != nullptr;
+  const bool sharded = shards_parameters(strategy_);
   std::vector<std::vector<Holding>> all;
   for (const RankShare& share : shares_) {
     Holding experts{.ranks = share.plan.expert_replicas,

@@ -36,8 +36,8 @@ std::vector<std::vector<std::size_t>> by_node(const std::vector<std::vector<std:
 using Groups = std::vector<std::vector<std::size_t>>;
 
 bool is_hybrid(const Strategy& strategy) {
-  const Fsdp* fsdp = fsdp_in(strategy);
-  return fsdp != nullptr && fsdp->sharding == Fsdp::Sharding::hybrid_shard;
+  const auto sharded = sharded_in(strategy);
+  return sharded && sharded->hybrid();
 }
 
 /// Of a hybrid sharding the ranks of a group share parameters; another group has another copy.
@@ -49,7 +49,7 @@ void add_replicas(const Strategy& strategy, const Job& job, const Mesh& mesh,
     return;
   }
   const std::size_t size =
-      shards_of_layout(*fsdp_in(strategy), replicas.front(), gpu_places(job.cluster));
+      shards_of_layout(*sharded_in(strategy), replicas.front(), gpu_places(job.cluster));
   kinds.push_back(
       {Share::parameters, {}, MeshAxis::data, "shards", parts_of(replicas, size, false)});
   kinds.push_back({Share::shard, {}, MeshAxis::data, "replicas", parts_of(replicas, size, true)});
@@ -75,14 +75,14 @@ void add_expert_replicas(const Strategy& strategy, const Mesh& whole, Groups rep
 
 /// Of what ranks share so many keep it after forward.
 void add_after_forward(const Strategy& strategy, std::vector<LayoutGroups>& kinds) {
-  const Fsdp* fsdp = fsdp_in(strategy);
-  if (fsdp == nullptr || fsdp->post_forward_group == 0) return;
-  const auto size = static_cast<std::size_t>(fsdp->post_forward_group);
+  const auto sharded = sharded_in(strategy);
+  if (!sharded || sharded->post_forward_group == 0) return;
+  const auto size = static_cast<std::size_t>(sharded->post_forward_group);
   const std::vector<LayoutGroups> shared = kinds;
   for (const LayoutGroups& kind : shared) {
     const bool experts = kind.share == Share::experts;
     if ((!experts && kind.share != Share::parameters) || (experts && kind.size() == 1)) continue;
-    check_post_forward_group(*fsdp, kind.size());
+    check_post_forward_group(*sharded, kind.size());
     kinds.push_back({experts ? Share::experts_after_forward : Share::after_forward,
                      {},
                      MeshAxis::data,

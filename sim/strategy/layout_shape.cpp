@@ -63,7 +63,7 @@ namespace {
 /// Of sharded parameters a pipeline's ranks keep the whole (torchtitan); others gather them for one
 /// micro-batch at a time.
 bool keeps_parameters(const Strategy& strategy) {
-  return strategy.layout->mesh.pipeline > 1 || fsdp_in(strategy) == nullptr;
+  return strategy.layout->mesh.pipeline > 1 || !shards_parameters(strategy);
 }
 
 }  // namespace

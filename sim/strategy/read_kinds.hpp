@@ -8,6 +8,10 @@
 
 namespace rehearse::inline strategy {
 
+/// A framework says by this word whose code keeps its replicas equal: torch, horovod, megatron or
+/// deepspeed.
+inline const std::string kReplicasCode = "replicas.code";
+
 inline constexpr std::int64_t kMostMicroBatches = 10'000;
 inline constexpr std::int64_t kMostRanks = 1'000'000;
 inline constexpr std::int64_t kMostParameters = 100'000'000'000'000;
@@ -25,13 +29,13 @@ inline int count_or(Map& map, const std::string& key, int fallback, std::int64_t
 
 /// Each reads the options of one kind of data parallelism, as the framework has it. `section` is
 /// `strategy.ddp.` or `strategy.zero.`.
-Ddp read_replicas(Map& map, const std::string& section, const Reading& reading);
+Strategy read_replicas(Map& map, const std::string& section, const Reading& reading);
 /// DeepSpeed's stages 1 and 2.
-Zero1 read_deepspeed(Map& map, std::int64_t stage, Framework& framework);
-Fsdp read_fsdp(Map& map, Framework& framework);
-Fsdp read_fsdp2(Map& map, Framework& framework);
+DeepspeedBuckets read_deepspeed(Map& map, std::int64_t stage, Framework& framework);
+TorchFsdp1 read_fsdp(Map& map, Framework& framework);
+TorchFsdp2 read_fsdp2(Map& map, Framework& framework);
 /// ZeRO-3 by DeepSpeed's names.
-Fsdp read_stage3(Map& map, Framework& framework);
+DeepspeedZero3 read_stage3(Map& map, Framework& framework);
 ParameterServer read_parameter_server(Map& map, Framework& framework);
 /// InputError at options of a layout that its server refuses. Workers that are single GPUs push
 /// each batch; those of several ranks (`in_parts`) are replicas that exchange their parts.

@@ -203,7 +203,8 @@ void read_experts(Map& map, const Reading& reading, bool sharded, Layout& layout
 void read_pipeline(Map& map, Framework& framework, Layout& layout) {
   if (layout.mesh.pipeline > 1) {
     framework.note("pipeline.runtime");
-    if (framework.word("pipeline.runtime") == "torch") layout.runtime = Layout::Runtime::torch;
+    layout.lists_receives = framework.word("pipeline.runtime") == "torch";
+    layout.scatter_gather_tensors_in_pipeline = !layout.lists_receives;
   }
   std::optional<Value> value = map.optional("pipeline");
   if (!value) return;
@@ -353,8 +354,11 @@ void read_tensor(Map& map, const Reading& reading, Layout& layout) {
 
 /// Experts' gradients are of other ranks than all else.
 void check_hooks(Map& map, const Strategy& replicas, const Layout& layout) {
-  const auto* ddp = ddp_in(replicas);
-  if (ddp == nullptr || ddp->compression == Ddp::Compression::none || layout.mesh.expert == 1)
+  const auto compresses = [&]<class Sync>(const Sync* sync) {
+    return sync != nullptr && sync->compression != Sync::Compression::none;
+  };
+  if (layout.mesh.expert == 1 ||
+      (!compresses(sync_in<TorchDdp>(replicas)) && !compresses(sync_in<Horovod>(replicas))))
     return;
   map.require("ddp")
       .as_map()
@@ -372,7 +376,7 @@ Strategy read_layout(Map map, const Reading& reading,
   read_tensor(map, reading, layout);
   layout.mesh.pipeline = read_degree(map, "pipeline_parallel", reading);
   read_context(map, reading, layout);
-  read_experts(map, reading, fsdp_in(strategy) != nullptr, layout);
+  read_experts(map, reading, shards_parameters(strategy), layout);
   read_pipeline(map, reading.framework, layout);
   read_micro_batches(map, reading, layout);
   read_order(map, reading, layout);

@@ -73,8 +73,8 @@ void refuse_server(const Map& map) {
 
 /// What a replica cannot be.
 void check_inner(Map& map, const std::string& name, const Strategy& inner) {
-  const Fsdp* fsdp = fsdp_in(inner);
-  if (fsdp != nullptr && fsdp->cpu_offload) {
+  const auto sharded = sharded_in(inner);
+  if (sharded && sharded->cpu_offload) {
     Map options = map.require(name).as_map();
     options.at_key("cpu_offload")
         .fail("outer steps of parameters in host memory are not available yet", "remove it");

@@ -1,13 +1,20 @@
 // How replicas of all parameters are kept the same: DDP of each framework, and ZeRO on top of it.
+#include "base/error.hpp"
 #include "strategy/read_kinds.hpp"
 
 namespace rehearse::inline strategy {
 namespace {
 
-constexpr Choices<Ddp::Compression> kHooks = {{"none", Ddp::Compression::none},
-                                              {"fp16", Ddp::Compression::fp16},
-                                              {"bf16", Ddp::Compression::bf16},
-                                              {"activations", Ddp::Compression::activations}};
+constexpr Choices<TorchDdp::Compression> kHooks = {{"none", TorchDdp::Compression::none},
+                                                   {"fp16", TorchDdp::Compression::fp16},
+                                                   {"bf16", TorchDdp::Compression::bf16}};
+constexpr Choices<Horovod::Compression> kCasts = {
+    {"none", Horovod::Compression::none},
+    {"fp16", Horovod::Compression::fp16},
+    {"bf16", Horovod::Compression::bf16},
+    {"activations", Horovod::Compression::activations}};
+constexpr Choices<bool> kOrders = {{"fifo", false}, {"priority", true}};
+const std::string kDdp = "strategy.ddp.", kZero = "strategy.zero.";
 
 /// A time for which some frameworks have a default of their own; else none.
 Seconds time_or(Map& map, const std::string& section, const std::string& key,
@@ -20,68 +27,76 @@ Seconds time_or(Map& map, const std::string& section, const std::string& key,
   return parse_seconds(*usual);
 }
 
-constexpr Choices<bool> kOrders = {{"fifo", false}, {"priority", true}};
+/// A choice for which some frameworks have a default of their own.
+template <class Enum>
+Enum choice_or(Map& map, const std::string& key, Enum fallback, Choices<Enum> choices,
+               Framework& framework) {
+  return framework.find(kDdp + key)
+             ? value_of(choices, framework.choice_or(map, kDdp, key, names_of(choices)))
+             : read_choice(map, key, fallback, choices);
+}
 
-/// Slices of buckets, and which of them is reduced next.
-void read_order(Map& map, const std::string& section, Framework& framework, Ddp& ddp) {
-  constexpr Bytes kLeast(1024);
-  if (const auto given = map.optional("partition")) {
-    ddp.partition = given->as_bytes();
-    if (ddp.partition < kLeast) given->fail("a slice has at least 1 KiB", "partition: 4MiB");
-  } else if (const auto usual = framework.find(section + "partition")) {
-    framework.note(section + "partition");
-    ddp.partition = parse_bytes(*usual);
-  }
-  ddp.by_priority =
-      framework.find(section + "scheduling")
-          ? value_of(kOrders, framework.choice_or(map, section, "scheduling", names_of(kOrders)))
-          : read_choice(map, "scheduling", ddp.by_priority, kOrders);
-  if (ddp.by_priority && ddp.behind_backward)
-    map.at_key("scheduling")
-        .fail("all buckets go behind backward, where none is more urgent",
-              "remove overlap_grad_reduce: false, or scheduling: fifo");
+/// Micro-batches, and by which algorithm what they made is reduced.
+template <class Sync>
+void read_common(Map& map, Sync& sync) {
+  sync.gradient_accumulation =
+      count_or(map, "gradient_accumulation", sync.gradient_accumulation, 1, kMostMicroBatches);
+  sync.algorithm = read_choice(map, "algorithm", sync.algorithm, kAlgorithms);
 }
 
 /// Reads the section `strategy.ddp.` or `strategy.zero.`.
-Ddp read_ddp_options(Map& map, const std::string& section, Framework& framework) {
-  Ddp ddp;
+TorchDdp read_torch(Map& map, const std::string& section, Framework& framework) {
+  TorchDdp ddp{.zero_redundancy_optimizer = section == kZero};
   ddp.bucket_cap_mb = framework.number_or(map, section, "bucket_cap_mb");
   ddp.first_bucket_mb = framework.number_or(map, section, "first_bucket_mb");
   ddp.gradient_as_bucket_view = framework.bool_or(map, section, "gradient_as_bucket_view");
   ddp.static_graph = map.bool_or("static_graph", ddp.static_graph);
-  if (framework.find(section + "compression"))
-    ddp.compression =
-        value_of(kHooks, framework.choice_or(map, section, "compression", names_of(kHooks)));
-  else
-    ddp.compression = read_choice(map, "compression", ddp.compression, kHooks);
-  if (framework.find(section + "overlap_grad_reduce"))
-    ddp.behind_backward = !framework.bool_or(map, section, "overlap_grad_reduce");
-  ddp.cycle_time = time_or(map, section, "cycle_time", framework);
+  ddp.compression = read_choice(map, "compression", ddp.compression, kHooks);
   ddp.per_collective = time_or(map, section, "per_collective", framework);
-  if (section == "strategy.ddp.") read_order(map, section, framework, ddp);
-  ddp.gradient_accumulation =
-      count_or(map, "gradient_accumulation", ddp.gradient_accumulation, 1, kMostMicroBatches);
-  ddp.algorithm = read_choice(map, "algorithm", ddp.algorithm, kAlgorithms);
+  read_common(map, ddp);
   return ddp;
 }
 
-/// PyTorch's, beside ranks that share a model: buckets are reduced as they fill.
-Ddp read_hooked_options(Map& map, const std::string& section, Framework& framework) {
-  Ddp ddp = read_ddp_options(map, section, framework);
-  if (ddp.by_priority)
+/// Slices of buckets, and which of them is reduced next.
+void read_order(Map& map, const Reading& reading, Horovod& horovod) {
+  constexpr Bytes kLeast(1024);
+  Framework& framework = reading.framework;
+  if (const auto given = map.optional("partition")) {
+    horovod.partition = given->as_bytes();
+    if (horovod.partition < kLeast) given->fail("a slice has at least 1 KiB", "partition: 4MiB");
+  } else if (const auto usual = framework.find(kDdp + "partition")) {
+    framework.note(kDdp + "partition");
+    horovod.partition = parse_bytes(*usual);
+  }
+  horovod.by_priority = choice_or(map, "scheduling", horovod.by_priority, kOrders, framework);
+  if (horovod.by_priority && !horovod.overlap_grad_reduce)
+    map.at_key("scheduling")
+        .fail("all buckets go behind backward, where none is more urgent",
+              "remove overlap_grad_reduce: false, or scheduling: fifo");
+  if (horovod.by_priority && reading.has_mesh())
     map.at_key("scheduling")
         .fail("ranks that share a model have gradients to sum before any of them is updated",
               "scheduling: fifo, or a GPU for each replica");
-  ddp.reducer = true;
-  ddp.overlap_grad_reduce = true;
-  ddp.grad_reduce_in_fp32 = false;
-  ddp.check_for_nan_in_grad = false;
-  return ddp;
+}
+
+Horovod read_horovod(Map& map, const Reading& reading) {
+  Framework& framework = reading.framework;
+  Horovod horovod;
+  horovod.bucket_cap_mb = framework.number_or(map, kDdp, "bucket_cap_mb");
+  horovod.first_bucket_mb = framework.number_or(map, kDdp, "first_bucket_mb");
+  horovod.compression = choice_or(map, "compression", horovod.compression, kCasts, framework);
+  if (framework.find(kDdp + "overlap_grad_reduce"))
+    horovod.overlap_grad_reduce = framework.bool_or(map, kDdp, "overlap_grad_reduce");
+  horovod.cycle_time = time_or(map, kDdp, "cycle_time", framework);
+  horovod.per_collective = time_or(map, kDdp, "per_collective", framework);
+  read_order(map, reading, horovod);
+  read_common(map, horovod);
+  return horovod;
 }
 
 /// Reads the keys of Megatron-LM's DistributedDataParallelConfig.
-Ddp read_buffered_options(Map& map, const std::string& section, Framework& framework) {
-  Ddp ddp{.bucket_cap_mb = 0};
+MegatronDdp read_megatron(Map& map, const std::string& section, Framework& framework) {
+  MegatronDdp ddp{.use_distributed_optimizer = section == kZero};
   if (const auto cap = map.optional("bucket_cap_mb"))
     ddp.bucket_cap_mb = cap->as_positive_number();
   else
@@ -110,44 +125,37 @@ Ddp read_buffered_options(Map& map, const std::string& section, Framework& frame
   return ddp;
 }
 
-/// DeepSpeed's without ZeRO: gradients are reduced behind the last backward
-/// (DeepSpeedEngine.allreduce_gradients).
-Ddp read_stage0(Map& map) {
-  constexpr double kAll = 1e9;  // MiB: one bucket holds all
-  Ddp ddp{.bucket_cap_mb = kAll, .first_bucket_mb = kAll, .gradient_as_bucket_view = true};
-  ddp.grad_reduce_in_fp32 = false;
-  ddp.check_for_nan_in_grad = false;
-  ddp.gradient_accumulation =
-      count_or(map, "gradient_accumulation", ddp.gradient_accumulation, 1, kMostMicroBatches);
-  ddp.algorithm = read_choice(map, "algorithm", ddp.algorithm, kAlgorithms);
-  return ddp;
-}
-
 }  // namespace
 
-Ddp read_replicas(Map& map, const std::string& section, const Reading& reading) {
+Strategy read_replicas(Map& map, const std::string& section, const Reading& reading) {
   Framework& framework = reading.framework;
-  if (framework.name() == "megatron") return read_buffered_options(map, section, framework);
-  if (framework.name() == "deepspeed") return read_stage0(map);
-  return reading.has_mesh() ? read_hooked_options(map, section, framework)
-                            : read_ddp_options(map, section, framework);
+  const std::string code = framework.word(kReplicasCode);
+  if (code == "megatron") return read_megatron(map, section, framework);
+  if (code == "deepspeed") {
+    DeepspeedAllreduce all;
+    read_common(map, all);
+    return all;
+  }
+  if (code == "horovod") return read_horovod(map, reading);
+  check(code == "torch", "replicas.code of a framework is one of the four");
+  return read_torch(map, section, framework);
 }
 
-Zero1 read_deepspeed(Map& map, std::int64_t stage, Framework& framework) {
-  const std::string section = "strategy.zero.";
-  Zero1::Deepspeed deepspeed{.partitions_gradients = stage == 2};
-  deepspeed.reduce_bucket_size =
-      framework.integer_or(map, section, "reduce_bucket_size", 0, kMostParameters);
-  deepspeed.overlap_comm = map.bool_or("overlap_comm", false);
-  if (!map.has("overlap_comm")) framework.note(section + "overlap_comm");
-  deepspeed.contiguous_gradients = framework.bool_or(map, section, "contiguous_gradients");
+DeepspeedBuckets read_deepspeed(Map& map, std::int64_t stage, Framework& framework) {
+  DeepspeedBuckets zero{.partitions_gradients = stage == 2};
+  zero.reduce_bucket_size =
+      framework.integer_or(map, kZero, "reduce_bucket_size", 0, kMostParameters);
+  zero.overlap_comm = map.bool_or("overlap_comm", false);
+  if (!map.has("overlap_comm")) framework.note(kZero + "overlap_comm");
+  zero.contiguous_gradients = framework.bool_or(map, kZero, "contiguous_gradients");
   const std::string as_stored = "as_stored";
-  deepspeed.communicates_fp32 =
+  zero.communicates_fp32 =
       map.choice_or("communication_data_type", as_stored, {as_stored, "fp32"}) == "fp32";
-  if (stage == 1 && !deepspeed.contiguous_gradients)
+  if (stage == 1 && !zero.contiguous_gradients)
     map.at_key("contiguous_gradients")
         .fail("stage 1 is known with contiguous gradients alone", "remove it, or stage: 2");
-  return {.ddp = read_stage0(map), .deepspeed = deepspeed};
+  read_common(map, zero);
+  return zero;
 }
 
 }  // namespace rehearse::inline strategy

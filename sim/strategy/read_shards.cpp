@@ -8,25 +8,27 @@
 namespace rehearse::inline strategy {
 namespace {
 
-constexpr Choices<Fsdp::Prefetch> kPrefetches = {{"backward_pre", Fsdp::Prefetch::backward_pre},
-                                                 {"backward_post", Fsdp::Prefetch::backward_post},
-                                                 {"none", Fsdp::Prefetch::none}};
+constexpr Choices<TorchFsdp1::Prefetch> kPrefetches = {
+    {"backward_pre", TorchFsdp1::Prefetch::backward_pre},
+    {"backward_post", TorchFsdp1::Prefetch::backward_post},
+    {"none", TorchFsdp1::Prefetch::none}};
 constexpr Choices<Precision> kMixedTypes = {
     {"fp32", Precision::fp32}, {"bf16", Precision::bf16_pure}, {"fp16", Precision::fp16_pure}};
 
 /// `wrap: unit | blocks | model | {min_num_params: N}`.
-void read_wrap(Map& map, Framework& framework, Fsdp& fsdp) {
+void read_wrap(Map& map, Framework& framework, TorchFsdp1& fsdp) {
   const std::optional<Value> wrap = map.has("wrap") ? map.optional("wrap") : std::nullopt;
   if (wrap && wrap->is_map()) {
     Map policy = wrap->as_map();
-    fsdp.wrap = Fsdp::Wrap::size;
+    fsdp.wrap = TorchFsdp1::Wrap::size;
     fsdp.min_num_params =
         policy.integer_or("min_num_params", fsdp.min_num_params, 1, kMostParameters);
     policy.finish();
     return;
   }
-  static constexpr Choices<Fsdp::Wrap> wraps = {
-      {"unit", Fsdp::Wrap::unit}, {"blocks", Fsdp::Wrap::blocks}, {"model", Fsdp::Wrap::model}};
+  static constexpr Choices<TorchFsdp1::Wrap> wraps = {{"unit", TorchFsdp1::Wrap::unit},
+                                                      {"blocks", TorchFsdp1::Wrap::blocks},
+                                                      {"model", TorchFsdp1::Wrap::model}};
   fsdp.wrap = value_of(wraps, framework.choice_or(map, "strategy.fsdp.", "wrap", names_of(wraps)));
 }
 
@@ -55,16 +57,24 @@ std::optional<Seconds> read_host_overhead(Map& map, const std::string& section,
 
 /// Shards are gathered and scattered along rings: NCCL's trees carry all_reduce alone, which a
 /// hybrid sharding has between its groups.
-void check_algorithm(Map& map, const Fsdp& fsdp) {
-  const bool reduces = fsdp.sharding == Fsdp::Sharding::hybrid_shard;
-  if (fsdp.algorithm == CollectiveAlgorithm::tree && !reduces)
+void check_algorithm(Map& map, CollectiveAlgorithm algorithm, bool reduces) {
+  if (algorithm == CollectiveAlgorithm::tree && !reduces)
     map.require("algorithm")
         .fail("NCCL's trees carry all_reduce alone; shards go by all_gather and reduce_scatter",
               "algorithm: ring");
 }
 
-Fields<Fsdp> fsdp_fields(Framework* framework) {
-  using F = Fsdp;
+/// What all that shard have in common.
+template <class Sharded>
+void read_sharded(Map& map, Sharded& sharded) {
+  sharded.cpu_offload = map.bool_or("cpu_offload", false);
+  sharded.gradient_accumulation =
+      count_or(map, "gradient_accumulation", sharded.gradient_accumulation, 1, kMostMicroBatches);
+  sharded.algorithm = read_choice(map, "algorithm", sharded.algorithm, kAlgorithms);
+}
+
+Fields<TorchFsdp1> fsdp_fields(Framework* framework) {
+  using F = TorchFsdp1;
   const Form<Precision> type = form::choice(kMixedTypes);
   return {
       field("sharding", &F::sharding, form::choice(kShardings),
@@ -113,64 +123,56 @@ Fields<Fsdp> fsdp_fields(Framework* framework) {
        }}};
 }
 
-void check_fsdp(Map& map, const Fsdp& fsdp) {
-  if (map.has("shard_group") && fsdp.sharding != Fsdp::Sharding::hybrid_shard) {
+void check_fsdp(Map& map, const TorchFsdp1& fsdp) {
+  if (map.has("shard_group") && fsdp.sharding != TorchFsdp1::Sharding::hybrid_shard) {
     map.at_key("shard_group")
         .fail("only hybrid_shard shards inside a group",
               "remove it, or set sharding: hybrid_shard");
   }
-  check_algorithm(map, fsdp);
+  check_algorithm(map, fsdp.algorithm, fsdp.sharding == TorchFsdp1::Sharding::hybrid_shard);
 }
 
 }  // namespace
 
 std::vector<Key> fsdp_keys() { return keys_of(fsdp_fields(nullptr)); }
 
-Fsdp read_fsdp(Map& map, Framework& framework) {
+TorchFsdp1 read_fsdp(Map& map, Framework& framework) {
   for (const char* key :
        {"backward_prefetch", "forward_prefetch", "limit_all_gathers", "host_overhead"})
     if (!map.has(key)) framework.note(std::string("strategy.fsdp.") + key);
-  const Fsdp fsdp = read_fields(map, fsdp_fields(&framework));
+  const TorchFsdp1 fsdp = read_fields(map, fsdp_fields(&framework));
   check_fsdp(map, fsdp);
   return fsdp;
 }
 
-/// torch.distributed.fsdp.fully_shard. Its streams wait for what was copied out, which limits it to
-/// two gathered units as limit_all_gathers does.
-Fsdp read_fsdp2(Map& map, Framework& framework) {
-  Fsdp fsdp{.per_parameter = true};
+TorchFsdp2 read_fsdp2(Map& map, Framework& framework) {
+  TorchFsdp2 fsdp;
   const std::optional<Value> after = map.optional("reshard_after_forward");
   const std::string text = after ? after->shown() : "";
   const bool counted = !text.empty() && std::isdigit(static_cast<unsigned char>(text.front())) != 0;
   if (counted) fsdp.post_forward_group = static_cast<int>(after->as_integer(2, kMostRanks));
-  const bool reshards =
+  fsdp.reshard_after_forward =
       counted || framework.bool_or(map, "strategy.fsdp2.", "reshard_after_forward");
   const std::optional<Value> group = map.optional("shard_group");
-  fsdp.sharding = group      ? Fsdp::Sharding::hybrid_shard
-                  : reshards ? Fsdp::Sharding::full_shard
-                             : Fsdp::Sharding::shard_grad_op;
-  const bool blocks =
-      framework.choice_or(map, "strategy.fsdp2.", "wrap", {"unit", "blocks"}) == "blocks";
-  fsdp.wrap = blocks ? Fsdp::Wrap::blocks : Fsdp::Wrap::unit;
+  static constexpr Choices<TorchFsdp2::Wrap> wraps = {{"unit", TorchFsdp2::Wrap::unit},
+                                                      {"blocks", TorchFsdp2::Wrap::blocks}};
+  fsdp.wrap = value_of(wraps, framework.choice_or(map, "strategy.fsdp2.", "wrap", names_of(wraps)));
   if (group) {
     fsdp.shard_group = static_cast<int>(group->as_integer(1, kMostRanks));
-    if (!reshards || counted)
+    if (!fsdp.reshard_after_forward || counted)
       map.at_key("reshard_after_forward")
           .fail("beside shard_group it is true", "remove one of the two");
   }
   fsdp.param_dtype = read_mixed_type(map, "param_dtype", framework);
   fsdp.reduce_dtype = read_mixed_type(map, "reduce_dtype", framework);
-  fsdp.cpu_offload = map.bool_or("cpu_offload", false);
-  fsdp.gradient_accumulation =
-      count_or(map, "gradient_accumulation", fsdp.gradient_accumulation, 1, kMostMicroBatches);
-  fsdp.algorithm = read_choice(map, "algorithm", fsdp.algorithm, kAlgorithms);
-  check_algorithm(map, fsdp);
+  read_sharded(map, fsdp);
+  check_algorithm(map, fsdp.algorithm, fsdp.shard_group > 0);
   fsdp.host_overhead = read_host_overhead(map, "strategy.fsdp2.", framework);
   return fsdp;
 }
 
-Fsdp read_stage3(Map& map, Framework& framework) {
-  Fsdp::Stage3 stage3;
+DeepspeedZero3 read_stage3(Map& map, Framework& framework) {
+  DeepspeedZero3 stage3;
   const std::string section = "strategy.zero.";
   const auto elements = [&](const char* key, std::int64_t& value) {
     value = framework.integer_or(map, section, key, 0, kMostParameters);
@@ -186,16 +188,12 @@ Fsdp read_stage3(Map& map, Framework& framework) {
     stage3.module_hook = hook->as_seconds();
   else
     framework.note(section + "module_hook");
-  Fsdp fsdp{.flat_gradients = false, .stage3 = stage3};
-  fsdp.param_dtype = read_mixed_type(map, "param_dtype");
-  fsdp.reduce_dtype = read_mixed_type(map, "reduce_dtype");
-  fsdp.buffer_dtype = read_mixed_type(map, "buffer_dtype");
-  fsdp.cpu_offload = map.bool_or("cpu_offload", false);
-  fsdp.gradient_accumulation =
-      count_or(map, "gradient_accumulation", fsdp.gradient_accumulation, 1, kMostMicroBatches);
-  fsdp.algorithm = read_choice(map, "algorithm", fsdp.algorithm, kAlgorithms);
-  check_algorithm(map, fsdp);
-  return fsdp;
+  stage3.param_dtype = read_mixed_type(map, "param_dtype");
+  stage3.reduce_dtype = read_mixed_type(map, "reduce_dtype");
+  stage3.buffer_dtype = read_mixed_type(map, "buffer_dtype");
+  read_sharded(map, stage3);
+  check_algorithm(map, stage3.algorithm, false);
+  return stage3;
 }
 
 }  // namespace rehearse::inline strategy

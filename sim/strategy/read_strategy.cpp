@@ -12,8 +12,8 @@ Strategy read_zero(Map& map, const Reading& reading) {
     map.where().mistake("the key \"stage\" is missing",
                         "write zero: {stage: 1}; 2 shards gradients as well, 3 also parameters");
   const std::int64_t stage = map.require("stage").as_integer(1, 3);
-  const bool deepspeed = reading.framework.name() == "deepspeed";
-  if (stage == 1 && !deepspeed) return Zero1{.ddp = read_replicas(map, "strategy.zero.", reading)};
+  const bool deepspeed = reading.framework.word(kReplicasCode) == "deepspeed";
+  if (stage == 1 && !deepspeed) return read_replicas(map, "strategy.zero.", reading);
   if (map.has("sharding")) {
     map.at_key("sharding")
         .fail("a ZeRO stage decides the sharding itself",

@@ -10,9 +10,9 @@
 
 namespace rehearse::inline strategy {
 
-std::size_t shard_group_size(const Fsdp& options, const Job& job) {
+std::size_t shard_group_size(const ShardedParameters& options, const Job& job) {
   const std::size_t world = job.cluster.gpu_count();
-  if (options.sharding != Fsdp::Sharding::hybrid_shard) return world;
+  if (!options.hybrid()) return world;
   const auto size = static_cast<std::size_t>(
       options.shard_group > 0 ? options.shard_group : job.cluster.groups.front().node.gpus);
   if (size == 0 || world % size != 0)
@@ -22,7 +22,8 @@ std::size_t shard_group_size(const Fsdp& options, const Job& job) {
   return size;
 }
 
-std::size_t shards_of_layout(const Fsdp& options, const std::vector<std::size_t>& replicas,
+std::size_t shards_of_layout(const ShardedParameters& options,
+                             const std::vector<std::size_t>& replicas,
                              const std::vector<Place>& places) {
   const auto on_node = [&](std::size_t rank) {
     return places[rank].node == places[replicas.front()].node;
@@ -62,7 +63,7 @@ std::size_t expert_shards(std::size_t group, std::size_t ranks, std::size_t with
       group, with_experts, groups));
 }
 
-void check_post_forward_group(const Fsdp& options, std::size_t ranks) {
+void check_post_forward_group(const ShardedParameters& options, std::size_t ranks) {
   const auto group = static_cast<std::size_t>(options.post_forward_group);
   if (group == 0 || (group < ranks && ranks % group == 0)) return;
   throw InputError("error: strategy.fsdp2.reshard_after_forward: " + std::to_string(group) +

@@ -3,10 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "base/error.hpp"
 #include "strategy/choices.hpp"
+#include "strategy/sharded_parameters.hpp"
 #include "strategy/stage_plan.hpp"
 
 namespace rehearse::inline strategy {
@@ -36,19 +38,32 @@ std::string server_name(const ParameterServer& ps) {
   return name;
 }
 
-std::string fsdp_name(const Fsdp& fsdp) {
-  if (fsdp.stage3) return "zero 3";
-  return (fsdp.per_parameter ? "fsdp2 " : "fsdp ") + name_of(kShardings, fsdp.sharding);
-}
+/// What keeps replicas equal, without the layout.
+struct NameOf {
+  std::string operator()(const Alone& /*options*/) const { return "alone"; }
+  std::string operator()(const TorchDdp& options) const {
+    return options.zero_redundancy_optimizer ? "zero 1" : "ddp";
+  }
+  std::string operator()(const Horovod& /*options*/) const { return "ddp"; }
+  std::string operator()(const MegatronDdp& options) const {
+    return options.use_distributed_optimizer ? "zero 1" : "ddp";
+  }
+  std::string operator()(const DeepspeedAllreduce& /*options*/) const { return "ddp"; }
+  std::string operator()(const DeepspeedBuckets& options) const {
+    return options.partitions_gradients ? "zero 2" : "zero 1";
+  }
+  std::string operator()(const TorchFsdp1& options) const {
+    return "fsdp " + name_of(kShardings, options.sharding);
+  }
+  std::string operator()(const TorchFsdp2& options) const {
+    return "fsdp2 " + name_of(kShardings, ShardedParameters(options).sharding);
+  }
+  std::string operator()(const DeepspeedZero3& /*options*/) const { return "zero 3"; }
+  std::string operator()(const ParameterServer& options) const { return server_name(options); }
+};
 
-/// What keeps replicas equal, and how each is split.
 std::string replicas_name(const Strategy& strategy) {
-  std::string name = "ddp";
-  if (const Fsdp* fsdp = fsdp_in(strategy)) name = fsdp_name(*fsdp);
-  if (const Zero1* zero = zero_in(strategy))
-    name = zero->deepspeed && zero->deepspeed->partitions_gradients ? "zero 2" : "zero 1";
-  if (const ParameterServer* server = server_in(strategy)) name = server_name(*server);
-  if (is_alone(strategy)) name = "alone";
+  const std::string name = std::visit(NameOf{}, strategy.sync);
   return strategy.layout ? name + degrees_of(*strategy.layout) : name;
 }
 
@@ -60,25 +75,6 @@ std::string strategy_name(const Strategy& strategy) {
   std::string name = fmt::format("{} {}", local.outer ? "diloco" : "local_sgd", local.period);
   if (local.fragments > 1) name += fmt::format(" in {} fragments", local.fragments);
   return is_alone(strategy) ? name : name + ", " + replicas_name(strategy);
-}
-
-Precision computes_in(const Fsdp& options, Precision precision) {
-  if (!options.param_dtype) return computed_in(precision);
-  const bool autocast = is_autocast(precision);
-  switch (*options.param_dtype) {
-    case Precision::bf16_pure:
-      return autocast ? Precision::bf16_pure_autocast : Precision::bf16_pure;
-    case Precision::fp16_pure:
-      return autocast ? Precision::fp16_pure_autocast : Precision::fp16_pure;
-    default:
-      if (parameter_element(precision) == Bytes(4)) return precision;
-      return autocast ? Precision::bf16 : Precision::fp32;
-  }
-}
-
-Precision computes_in(const Strategy& strategy, Precision precision) {
-  const Fsdp* fsdp = fsdp_in(strategy);
-  return fsdp ? computes_in(*fsdp, precision) : computed_in(precision);
 }
 
 const std::vector<std::string>& strategy_names() {
@@ -101,9 +97,6 @@ std::string describe_strategy(const std::string& name) {
   return found->second;
 }
 
-const Ddp* ddp_in(const Strategy& strategy) { return std::get_if<Ddp>(&strategy.sync); }
-const Zero1* zero_in(const Strategy& strategy) { return std::get_if<Zero1>(&strategy.sync); }
-const Fsdp* fsdp_in(const Strategy& strategy) { return std::get_if<Fsdp>(&strategy.sync); }
 const ParameterServer* server_in(const Strategy& strategy) {
   return std::get_if<ParameterServer>(&strategy.sync);
 }
@@ -111,6 +104,47 @@ ParameterServer* server_in(Strategy& strategy) {
   return std::get_if<ParameterServer>(&strategy.sync);
 }
 bool is_alone(const Strategy& strategy) { return std::holds_alternative<Alone>(strategy.sync); }
+
+bool shards_optimizer(const Strategy& strategy) {
+  const auto* torch = sync_in<TorchDdp>(strategy);
+  const auto* megatron = sync_in<MegatronDdp>(strategy);
+  return (torch != nullptr && torch->zero_redundancy_optimizer) ||
+         (megatron != nullptr && megatron->use_distributed_optimizer) ||
+         sync_in<DeepspeedBuckets>(strategy) != nullptr;
+}
+
+bool shards_parameters(const Strategy& strategy) { return sharded_in(strategy).has_value(); }
+
+bool is_replicated(const Strategy& strategy) {
+  return !is_alone(strategy) && server_in(strategy) == nullptr && !shards_optimizer(strategy) &&
+         !shards_parameters(strategy);
+}
+
+/// DeepSpeed's may go into buckets as they are made.
+bool keeps_gradients(const Strategy& strategy) {
+  const auto* zero = sync_in<DeepspeedBuckets>(strategy);
+  return zero == nullptr || (!zero->partitions_gradients && !zero->overlap_comm);
+}
+
+bool steps_by_bucket(const Strategy& strategy) {
+  const auto* horovod = sync_in<Horovod>(strategy);
+  return horovod != nullptr && horovod->by_priority;
+}
+
+bool gathers_fp8(const Strategy& strategy) {
+  const auto* megatron = sync_in<MegatronDdp>(strategy);
+  return megatron != nullptr && megatron->fp8_param_gather;
+}
+
+std::optional<Bytes> main_gradient_element(const Strategy& strategy, Precision precision) {
+  if (is_alone(strategy) || shards_parameters(strategy)) return std::nullopt;
+  const Bytes own = parameter_element(precision);
+  const auto* megatron = sync_in<MegatronDdp>(strategy);
+  if (megatron == nullptr) return own;
+  const bool in_bf16 = precision == Precision::bf16_master || is_narrow(precision);
+  return megatron->grad_reduce_in_fp32.value_or(in_bf16) ? std::max(own, Bytes(4)) : own;
+}
+
 bool is_one_layout(const Strategy& strategy) {
   return strategy.layout && !strategy.local_sgd && server_in(strategy) == nullptr;
 }
@@ -122,10 +156,13 @@ int local_steps(const Strategy& strategy) {
 
 int* micro_batches_of(Strategy& strategy) {
   if (strategy.layout) return &strategy.layout->micro_batches;
-  if (auto* ddp = std::get_if<Ddp>(&strategy.sync)) return &ddp->gradient_accumulation;
-  if (auto* fsdp = std::get_if<Fsdp>(&strategy.sync)) return &fsdp->gradient_accumulation;
-  if (auto* zero = std::get_if<Zero1>(&strategy.sync)) return &zero->ddp.gradient_accumulation;
-  return nullptr;
+  return std::visit(
+      [](auto& options) -> int* {
+        if constexpr (requires { options.gradient_accumulation; })
+          return &options.gradient_accumulation;
+        return nullptr;
+      },
+      strategy.sync);
 }
 
 std::optional<int> gradient_accumulation(const Strategy& strategy) {

@@ -14,7 +14,7 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-/// A line of platforms/formats/signs.yaml: what tells whose file a configuration is. Of `a|b` one
+/// A line of platforms/signs.yaml: what tells whose file a configuration is. Of `a|b` one
 /// stands there.
 struct Sign {
   std::string what, format, topic, remedy;
@@ -118,7 +118,7 @@ Names names_of(Map& map, const char* key) {
 }
 
 std::vector<Sign> read_signs() {
-  const auto document = Document::load_foreign(data_folder() / "platforms/formats/signs.yaml");
+  const auto document = Document::load_foreign(data_folder() / "platforms/signs.yaml");
   std::vector<Sign> signs;
   for (const Value& one : document->root().as_map().require("signs").as_list()) {
     Map map = one.as_map();

@@ -7,7 +7,7 @@
 
 namespace rehearse::inline config {
 
-/// A configuration or a command line of a training framework, as platforms/formats/signs.yaml tells
+/// A configuration or a command line of a training framework, as platforms/signs.yaml tells
 /// them, else a log of one. Without a format it is none that is read.
 std::optional<ForeignFile> foreign_training(std::string_view text);
 /// The log alone, whose first line that tells may stand far down.

@@ -192,12 +192,12 @@ jobs:
   const OtherJob &like = scenario.shared->others[0], &unlike = scenario.shared->others[1];
   BOOST_TEST((like.nodes == std::vector{NodeId(1)}));
   BOOST_TEST(like.scenario.model.name == "toy");
-  BOOST_TEST(ddp_in(like.scenario.strategy)->bucket_cap_mb == 25);
+  BOOST_TEST(sync_in<TorchDdp>(like.scenario.strategy)->bucket_cap_mb == 25);
   BOOST_TEST(like.scenario.run.stragglers.empty());
   BOOST_TEST(make_schedule(like.scenario).ranks.size() == 1u);
   BOOST_TEST(unlike.scenario.model.name == "small_mlp");
   BOOST_TEST(unlike.scenario.batch_per_gpu == 5);
-  BOOST_TEST(fsdp_in(unlike.scenario.strategy) != nullptr);
+  BOOST_TEST(sync_in<TorchFsdp1>(unlike.scenario.strategy) != nullptr);
   BOOST_TEST(!unlike.scenario.shared);
   BOOST_TEST(make_schedule(scenario).ranks[1].slowdown == 2);
   BOOST_TEST(!read(kToy).shared);

@@ -30,53 +30,53 @@ std::string message_of(const std::string& text) {
 }
 
 BOOST_AUTO_TEST_CASE(ddp_without_options_has_pytorch_s_defaults) {
-  const auto ddp = options_of<Ddp>(read("ddp: {}"));
+  const auto ddp = options_of<TorchDdp>(read("ddp: {}"));
   BOOST_TEST(ddp.bucket_cap_mb == 25);
   BOOST_TEST(ddp.first_bucket_mb == 1);
   BOOST_TEST(!ddp.gradient_as_bucket_view);
   BOOST_TEST(!ddp.static_graph);
-  BOOST_TEST((ddp.compression == Ddp::Compression::none));
+  BOOST_TEST((ddp.compression == TorchDdp::Compression::none));
   BOOST_TEST(ddp.gradient_accumulation == 1);
   BOOST_TEST((ddp.algorithm == CollectiveAlgorithm::automatic));
 }
 
 BOOST_AUTO_TEST_CASE(every_option_of_ddp_arrives) {
-  const auto ddp = options_of<Ddp>(
+  const auto ddp = options_of<TorchDdp>(
       read("ddp: {bucket_cap_mb: 50, first_bucket_mb: 0.5, gradient_as_bucket_view: true, "
            "static_graph: true, compression: bf16, gradient_accumulation: 4, algorithm: tree}"));
   BOOST_TEST(ddp.bucket_cap_mb == 50);
   BOOST_TEST(ddp.first_bucket_mb == 0.5);
   BOOST_TEST(ddp.gradient_as_bucket_view);
   BOOST_TEST(ddp.static_graph);
-  BOOST_TEST((ddp.compression == Ddp::Compression::bf16));
+  BOOST_TEST((ddp.compression == TorchDdp::Compression::bf16));
   BOOST_TEST(ddp.gradient_accumulation == 4);
   BOOST_TEST((ddp.algorithm == CollectiveAlgorithm::tree));
 }
 
 BOOST_AUTO_TEST_CASE(fsdp_without_options_has_pytorch_s_defaults) {
-  const auto fsdp = options_of<Fsdp>(read("fsdp: {}"));
-  BOOST_TEST((fsdp.sharding == Fsdp::Sharding::full_shard));
-  BOOST_TEST((fsdp.backward_prefetch == Fsdp::Prefetch::backward_pre));
+  const auto fsdp = options_of<TorchFsdp1>(read("fsdp: {}"));
+  BOOST_TEST((fsdp.sharding == TorchFsdp1::Sharding::full_shard));
+  BOOST_TEST((fsdp.backward_prefetch == TorchFsdp1::Prefetch::backward_pre));
   BOOST_TEST(!fsdp.forward_prefetch);
   BOOST_TEST(fsdp.limit_all_gathers);
-  BOOST_TEST((fsdp.wrap == Fsdp::Wrap::blocks));
+  BOOST_TEST((fsdp.wrap == TorchFsdp1::Wrap::blocks));
   BOOST_TEST(!fsdp.param_dtype.has_value());
   BOOST_TEST(!fsdp.cpu_offload);
 }
 
 BOOST_AUTO_TEST_CASE(every_option_of_fsdp_arrives) {
-  const auto fsdp = options_of<Fsdp>(
+  const auto fsdp = options_of<TorchFsdp1>(
       read("fsdp: {sharding: hybrid_shard, shard_group: 8, backward_prefetch: backward_post, "
            "forward_prefetch: true, limit_all_gathers: false, wrap: {min_num_params: 1000}, "
            "param_dtype: bf16, reduce_dtype: fp32, buffer_dtype: bf16, cpu_offload: true, "
            "gradient_accumulation: 2, "
            "algorithm: hierarchical}"));
-  BOOST_TEST((fsdp.sharding == Fsdp::Sharding::hybrid_shard));
+  BOOST_TEST((fsdp.sharding == TorchFsdp1::Sharding::hybrid_shard));
   BOOST_TEST(fsdp.shard_group == 8);
-  BOOST_TEST((fsdp.backward_prefetch == Fsdp::Prefetch::backward_post));
+  BOOST_TEST((fsdp.backward_prefetch == TorchFsdp1::Prefetch::backward_post));
   BOOST_TEST(fsdp.forward_prefetch);
   BOOST_TEST(!fsdp.limit_all_gathers);
-  BOOST_TEST((fsdp.wrap == Fsdp::Wrap::size));
+  BOOST_TEST((fsdp.wrap == TorchFsdp1::Wrap::size));
   BOOST_TEST(fsdp.min_num_params == 1000);
   BOOST_TEST(parameter_element(*fsdp.param_dtype).value() == 2);
   BOOST_TEST(parameter_element(*fsdp.reduce_dtype).value() == 4);
@@ -87,33 +87,34 @@ BOOST_AUTO_TEST_CASE(every_option_of_fsdp_arrives) {
 }
 
 BOOST_AUTO_TEST_CASE(an_fp16_parameter_type_has_two_bytes) {
-  const auto fsdp = options_of<Fsdp>(read("fsdp: {param_dtype: fp16}"));
+  const auto fsdp = options_of<TorchFsdp1>(read("fsdp: {param_dtype: fp16}"));
   BOOST_TEST(parameter_element(*fsdp.param_dtype).value() == 2);
 }
 
 BOOST_AUTO_TEST_CASE(the_host_overhead_of_a_unit_is_a_time) {
-  BOOST_TEST(options_of<Fsdp>(read("fsdp: {host_overhead: 8ms}")).host_overhead->value() == 8e-3);
-  BOOST_TEST(!options_of<Fsdp>(read("fsdp: {}")).host_overhead.has_value());
+  BOOST_TEST(options_of<TorchFsdp1>(read("fsdp: {host_overhead: 8ms}")).host_overhead->value() ==
+             8e-3);
+  BOOST_TEST(!options_of<TorchFsdp1>(read("fsdp: {}")).host_overhead.has_value());
   BOOST_TEST(message_of("fsdp: {host_overhead: 8}").find("fsdp.host_overhead: expected a time") !=
              std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(wrap_model_wraps_the_whole_model) {
-  BOOST_TEST((options_of<Fsdp>(read("fsdp: {wrap: model}")).wrap == Fsdp::Wrap::model));
+  BOOST_TEST((options_of<TorchFsdp1>(read("fsdp: {wrap: model}")).wrap == TorchFsdp1::Wrap::model));
 }
 
 BOOST_AUTO_TEST_CASE(zero_stages_2_and_3_are_deepspeed_s) {
-  BOOST_TEST(options_of<Zero1>(read("zero: {stage: 1, bucket_cap_mb: 10}")).ddp.bucket_cap_mb ==
-             10);
-  const auto two = options_of<Zero1>(read("zero: {stage: 2, overlap_comm: true}"));
-  BOOST_TEST(two.deepspeed->partitions_gradients);
-  BOOST_TEST(two.deepspeed->overlap_comm);
-  BOOST_TEST(two.deepspeed->contiguous_gradients);
-  BOOST_TEST(two.deepspeed->reduce_bucket_size == 500'000'000);
-  const auto three = options_of<Fsdp>(read("zero: {stage: 3, reduce_bucket_size: 7}"));
-  BOOST_TEST((three.sharding == Fsdp::Sharding::full_shard));
-  BOOST_TEST(three.stage3->reduce_bucket_size == 7);
-  BOOST_TEST(three.stage3->overlap_comm);
+  const auto one = options_of<TorchDdp>(read("zero: {stage: 1, bucket_cap_mb: 10}"));
+  BOOST_TEST(one.bucket_cap_mb == 10);
+  BOOST_TEST(one.zero_redundancy_optimizer);
+  const auto two = options_of<DeepspeedBuckets>(read("zero: {stage: 2, overlap_comm: true}"));
+  BOOST_TEST(two.partitions_gradients);
+  BOOST_TEST(two.overlap_comm);
+  BOOST_TEST(two.contiguous_gradients);
+  BOOST_TEST(two.reduce_bucket_size == 500'000'000);
+  const auto three = options_of<DeepspeedZero3>(read("zero: {stage: 3, reduce_bucket_size: 7}"));
+  BOOST_TEST(three.reduce_bucket_size == 7);
+  BOOST_TEST(three.overlap_comm);
 }
 
 BOOST_AUTO_TEST_CASE(staleness_is_a_number_or_unbounded_and_0_by_default) {

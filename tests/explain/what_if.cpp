@@ -28,7 +28,7 @@ constexpr double kForward = 3e-3, kHeadBackward = 4e-3, kStemBackward = 2e-3, kO
 Machine two_units() {
   const Toy made = toy({{kStem, 1e-3, kStemBackward}, {kHead, 2e-3, kHeadBackward}}, kOptimizer);
   const Cluster cluster = star_cluster(4);
-  return {.schedule = schedule_of(Ddp{.bucket_cap_mb = 25}, made, cluster, kSteps),
+  return {.schedule = schedule_of(TorchDdp{.bucket_cap_mb = 25}, made, cluster, kSteps),
           .cluster = cluster};
 }
 
@@ -212,7 +212,7 @@ BOOST_AUTO_TEST_CASE(loading_a_batch_is_no_launch_of_the_host) {
   Toy made = equal_units(3, {kMiB, 2 * kMs, 5 * kMs}, 3 * kMs);
   made.costs.loading = BatchLoading{.each = Seconds(40 * kMs), .ahead = 4};
   const Cluster cluster = star_cluster(1);
-  Machine machine{.schedule = schedule_of(Ddp{}, made, cluster, 3), .cluster = cluster};
+  Machine machine{.schedule = schedule_of(TorchDdp{}, made, cluster, 3), .cluster = cluster};
   const std::vector<Cause> causes = causes_of(machine);
   BOOST_TEST(std::ranges::count(causes, Cause::loading) == 1);
   BOOST_TEST(std::ranges::count(causes, Cause::host) == 0);
@@ -223,7 +223,7 @@ BOOST_AUTO_TEST_CASE(loading_a_batch_is_no_launch_of_the_host) {
 }
 
 BOOST_AUTO_TEST_CASE(jitter_is_what_a_spread_that_is_given_scales_and_not_one_that_was_measured) {
-  Machine machine = machine_of(Ddp{.bucket_cap_mb = 2});
+  Machine machine = machine_of(TorchDdp{.bucket_cap_mb = 2});
   for (const auto distribution :
        {Jitter::Distribution::lognormal, Jitter::Distribution::exponential}) {
     machine.schedule.jitter = {distribution, 0.5};
@@ -237,7 +237,7 @@ BOOST_AUTO_TEST_CASE(jitter_is_what_a_spread_that_is_given_scales_and_not_one_th
 
 /// All_reduces of a curve with this latency, measured on the machine's own links.
 Machine calibrated_machine(double latency) {
-  Machine machine = machine_of(Ddp{.bucket_cap_mb = 2});
+  Machine machine = machine_of(TorchDdp{.bucket_cap_mb = 2});
   CommProfile profile;
   for (const int nodes : {1, 2})
     profile.curves.push_back({.kind = CollectiveKind::all_reduce,

@@ -111,8 +111,8 @@ class Corpus {
     if (folder == "frameworks" || folder == "engines")
       return std::nullopt;  // told in their READMEs
     if (folder == "formats" || path.filename() == "hub.yaml") return std::nullopt;  // likewise
-    if (path.filename() == "servers.yaml" || path.filename() == "prices.yaml" ||
-        path.filename() == "intervals.yaml")
+    if (path.filename() == "signs.yaml" || path.filename() == "servers.yaml" ||
+        path.filename() == "prices.yaml" || path.filename() == "intervals.yaml")
       return std::nullopt;                             // told in themselves
     if (folder == "convergence") return std::nullopt;  // laws and points, told in their headers
     if (folder == "comm") return "comm_profile/";

@@ -211,7 +211,7 @@ BOOST_AUTO_TEST_CASE(every_literal_of_a_reader_is_a_key_and_every_key_is_a_liter
       if (entry.path().filename() == "prices.cpp") continue;
       // Its files are platforms/frameworks, whose README explains them.
       if (entry.path().filename() == "framework.cpp") continue;
-      // Their files are platforms/formats/signs.yaml, platforms/hub.yaml and platforms/convergence.
+      // Their files are platforms/signs.yaml, platforms/hub.yaml and platforms/convergence.
       if (entry.path().filename() == "foreign_training.cpp") continue;
       if (entry.path().filename() == "hub.cpp") continue;
       if (entry.path().filename() == "workloads.cpp") continue;

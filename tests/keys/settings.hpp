@@ -207,8 +207,9 @@ inline std::vector<std::vector<std::string>> more_options() {
       {"strategy={ps: {}}"},
       {"strategy={ps: {aggregate: node, server: mxnet, per_message: 9us, layerwise: true, "
        "scheduling: priority}}"},
-      {"strategy={ddp: {cycle_time: 1ms, per_collective: 9us}}"},
-      {"strategy={ddp: {partition: 4MiB, scheduling: priority}}"},
+      {"strategy={ddp: {cycle_time: 1ms, per_collective: 9us, compression: fp16}}",
+       "framework=horovod"},
+      {"strategy={ddp: {partition: 4MiB, scheduling: priority}}", "framework=bytescheduler"},
       {"strategy={ddp: {}}", "framework=bytescheduler"},
       {"run={stops: {every: 100s, time: 50ms}}"},
       {"run={stops: none}"},

@@ -14,7 +14,7 @@ const auto kExact = boost::test_tools::tolerance(1e-9);
 /// Two nodes of one GPU of 400 W at 10 USD (4 on the spot market) an hour; 36 x 1'600'000
 /// samples in steps of 16, 3'600'000 steps of 6.75 ms on average: 24'300 s, 6.75 h of training.
 Scenario priced() {
-  Scenario toy_scenario = scenario_with(Ddp{});
+  Scenario toy_scenario = scenario_with(TorchDdp{});
   toy_scenario.train = {.samples_per_epoch = 1'600'000, .epochs = 36, .steps = {}};
   toy_scenario.cluster.groups[0].node.prices.spot = 4;
   toy_scenario.cluster.groups[0].node.gpu.tdp = Watts(400);
@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_holds_parameters_and_state_and_goes_where_the_
   BOOST_TEST(replicated.size.value() == bytes, kExact);
   BOOST_TEST(replicated.write.value() == bytes / 1e8, kExact);     // by one node
   BOOST_TEST(replicated.read.value() == 2 * bytes / 2e8, kExact);  // whole, by both
-  toy_scenario.strategy = Fsdp{};
+  toy_scenario.strategy = TorchFsdp1{};
   const Checkpoint sharded = checkpoint_of(toy_scenario);
   BOOST_TEST(sharded.write.value() == bytes / 2e8, kExact);
   BOOST_TEST(sharded.read.value() == bytes / 2e8, kExact);

@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(a_percentile_lies_between_its_neighbours) {
 BOOST_AUTO_TEST_CASE(the_step_time_is_the_mean_of_the_measured_steps) {
   // 6, 6, 7, 8: mean 6.75, so that a thousand take 6.75 s; the 5th percentile stands at position
   // 0.15, the 95th at 2.85: 7.85.
-  const Report report = ddp_report(scenario_with(Ddp{}));
+  const Report report = ddp_report(scenario_with(TorchDdp{}));
   BOOST_TEST(report.step_time.value() == 6.75e-3, kExact);
   BOOST_TEST(report.step_time_spread.low.value() == 6e-3, kExact);
   BOOST_TEST(report.step_time_spread.high.value() == 7.85e-3, kExact);
@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(a_step_ends_when_the_slowest_rank_does) {
   const Schedule schedule = ddp_schedule(2);
   Trace trace = ddp_trace({6, 12});
   trace.iteration_end[1][1] = ms(13);
-  const Scenario toy_scenario = scenario_with(Ddp{});
+  const Scenario toy_scenario = scenario_with(TorchDdp{});
   BOOST_TEST(summarize(facts_of(toy_scenario, schedule, trace)).step_time.value() == 7e-3, kExact);
 }
 
@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(throughput_is_of_the_samples_of_a_schedule) {
   // 2 ranks of 8 samples, 3 micro-batches: 48 samples in 6.75 ms.
   Schedule schedule = ddp_schedule(5);
   schedule.samples_per_iteration = 48;
-  const Scenario toy_scenario = scenario_with(Ddp{.gradient_accumulation = 3});
+  const Scenario toy_scenario = scenario_with(TorchDdp{.gradient_accumulation = 3});
   const Report report = summarize(facts_of(toy_scenario, schedule, ddp_trace({6, 12, 19, 25, 33})));
   BOOST_TEST(report.ranks == 2u);
   BOOST_TEST(report.global_batch == 48);
@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(throughput_is_of_the_samples_of_a_schedule) {
 BOOST_AUTO_TEST_CASE(training_time_and_cost_follow_from_the_throughput) {
   // 16 samples in 6.75 ms: an epoch of 1.6e6 samples takes 675 s, 36 epochs 24,300 s = 6.75 h: 13.5
   // GPU hours, and 2 nodes at 10 USD an hour cost 135 USD.
-  Scenario with_train = scenario_with(Ddp{});
+  Scenario with_train = scenario_with(TorchDdp{});
   with_train.train = {.samples_per_epoch = 1'600'000, .epochs = 36, .steps = {}};
   const Report report = ddp_report(with_train);
   BOOST_TEST(report.epoch_time->value() == 675, kExact);
@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(training_time_and_cost_follow_from_the_throughput) {
 }
 
 BOOST_AUTO_TEST_CASE(steps_of_the_optimizer_are_a_length_too) {
-  Scenario with_steps = scenario_with(Ddp{});
+  Scenario with_steps = scenario_with(TorchDdp{});
   with_steps.train = {.samples_per_epoch = {}, .epochs = {}, .steps = 1000};
   const Report report = ddp_report(with_steps);
   BOOST_TEST(!report.epoch_time.has_value());
@@ -102,14 +102,14 @@ BOOST_AUTO_TEST_CASE(steps_of_the_optimizer_are_a_length_too) {
 }
 
 BOOST_AUTO_TEST_CASE(a_breakdown_sums_to_its_step_and_samples_over_it_are_the_rate) {
-  const Report report = ddp_report(scenario_with(Ddp{}));
+  const Report report = ddp_report(scenario_with(TorchDdp{}));
   const Breakdown& parts = report.breakdown;
   BOOST_TEST((parts.compute + parts.exposed_communication + parts.idle).value() == 6.75e-3, kExact);
   BOOST_TEST(report.samples_per_s * report.step_time.value() == 16, kExact);
 }
 
 BOOST_AUTO_TEST_CASE(without_a_training_there_is_no_cost_and_without_a_price_no_sum) {
-  Scenario toy_scenario = scenario_with(Ddp{});
+  Scenario toy_scenario = scenario_with(TorchDdp{});
   BOOST_TEST(!ddp_report(toy_scenario).cost.has_value());
   toy_scenario.train = {.samples_per_epoch = 1'600'000, .epochs = 36, .steps = {}};
   toy_scenario.cluster.groups[0].node.prices = {};
@@ -120,12 +120,12 @@ BOOST_AUTO_TEST_CASE(without_a_training_there_is_no_cost_and_without_a_price_no_
 
 BOOST_AUTO_TEST_CASE(mfu_is_the_models_flops_over_the_gpus_peak) {
   // 3 GFLOP a sample, 16 samples in 6.75 ms on 2 GPUs of 100 TFLOP/s.
-  const Report report = ddp_report(scenario_with(Ddp{}));
+  const Report report = ddp_report(scenario_with(TorchDdp{}));
   BOOST_TEST(*report.mfu == 3e9 * 16 / 6.75e-3 / 200e12, kExact);
 }
 
 BOOST_AUTO_TEST_CASE(mfu_of_convolutions_under_fp32_counts_against_tf32) {
-  Scenario toy_scenario = scenario_with(Ddp{});
+  Scenario toy_scenario = scenario_with(TorchDdp{});
   toy_scenario.cluster.groups[0].node.gpu.tf32 = FlopsPerSecond(800e12);
   BOOST_TEST(*ddp_report(toy_scenario).mfu == 3e9 * 16 / 6.75e-3 / 200e12, kExact);
   toy_scenario.model.units[0].operators[0].kind = OperatorKind::convolution;
@@ -133,14 +133,14 @@ BOOST_AUTO_TEST_CASE(mfu_of_convolutions_under_fp32_counts_against_tf32) {
 }
 
 BOOST_AUTO_TEST_CASE(mfu_counts_against_the_gpus_own_speed) {
-  Scenario fast = scenario_with(Ddp{});
+  Scenario fast = scenario_with(TorchDdp{});
   fast.cluster.groups[0].node.speed = 1.5;
   BOOST_TEST(*ddp_report(fast).mfu == 3e9 * 16 / 6.75e-3 / 300e12, kExact);
 }
 
 BOOST_AUTO_TEST_CASE(mfu_counts_the_pairs_that_a_causal_mask_leaves) {
   // Of 4 x 4 pairs 10 are left. Megatron-LM's logs count all.
-  Scenario causal = scenario_with(Ddp{});
+  Scenario causal = scenario_with(TorchDdp{});
   Operator& op = causal.model.units[0].operators[0];
   op.kind = OperatorKind::attention;
   op.product.rows = 4;
@@ -158,21 +158,21 @@ BOOST_AUTO_TEST_CASE(mfu_counts_the_pairs_that_a_causal_mask_leaves) {
 }
 
 BOOST_AUTO_TEST_CASE(given_times_have_no_mfu) {
-  Scenario toy_scenario = scenario_with(Ddp{});
+  Scenario toy_scenario = scenario_with(TorchDdp{});
   toy_scenario.model.units[0].forward = Seconds(1e-3);
   BOOST_TEST(!ddp_report(toy_scenario).mfu.has_value());
 }
 
 BOOST_AUTO_TEST_CASE(utilization_is_the_computing_share_of_the_measured_steps) {
   // 2.75 ms of compute in each of the four steps, which take 27 ms together.
-  BOOST_TEST(ddp_report(scenario_with(Ddp{})).gpu_utilization == 4 * 2.75 / 27, kExact);
+  BOOST_TEST(ddp_report(scenario_with(TorchDdp{})).gpu_utilization == 4 * 2.75 / 27, kExact);
 }
 
 BOOST_AUTO_TEST_CASE(memory_is_the_programs_peak_beside_the_cuda_context) {
   // 2 GB of parameters, 6 GB of activations and 2 GB of gradients at once, in backward. In segments
   // of whole 2 MiB: 2,000,683,008 B, whose rest is too small to be split off, twice, and
   // 6,002,049,024 B, whose rest of 2,049,024 B is.
-  const Report report = ddp_report(scenario_with(Ddp{}));
+  const Report report = ddp_report(scenario_with(TorchDdp{}));
   BOOST_REQUIRE(report.memory.has_value());
   BOOST_TEST(report.memory->allocated_peak.value() == 2 * 2'000'683'008.0 + 6e9);
   BOOST_TEST(report.memory->reserved_peak->value() == 10'003'415'040.0);
@@ -193,7 +193,7 @@ constexpr double kNeeded = 10'003'415'040.0 + 524288000 + 125829120;
 BOOST_DATA_TEST_CASE(it_fits_exactly_if_the_context_and_nccl_fit_too,
                      data::make({kNeeded - 1, kNeeded}) ^ data::make({false, true}), capacity,
                      fits) {
-  Scenario toy_scenario = scenario_with(Ddp{});
+  Scenario toy_scenario = scenario_with(TorchDdp{});
   toy_scenario.cluster.groups[0].node.gpu.memory = Bytes(capacity);
   const MemoryReport memory = *ddp_report(toy_scenario).memory;
   BOOST_TEST(memory.fits == fits);
@@ -202,7 +202,7 @@ BOOST_DATA_TEST_CASE(it_fits_exactly_if_the_context_and_nccl_fit_too,
 }
 
 BOOST_AUTO_TEST_CASE(of_unlike_gpus_the_one_with_the_least_room_is_reported) {
-  Scenario toy_scenario = scenario_with(Ddp{});
+  Scenario toy_scenario = scenario_with(TorchDdp{});
   NodeGroup small = toy_scenario.cluster.groups[0];
   small.node.gpu.memory = Bytes(9e9);
   small.nodes = toy_scenario.cluster.groups[0].nodes = 1;
@@ -215,7 +215,7 @@ BOOST_AUTO_TEST_CASE(of_unlike_gpus_the_one_with_the_least_room_is_reported) {
 BOOST_AUTO_TEST_CASE(the_largest_batch_is_the_last_that_fits) {
   // 4.0014 GB and 0.75 GB a sample in 80 GB - 620 MiB: (80 - 0.6501 - 4.0014) / 0.75 = 100.5
   // samples.
-  const Scenario toy_scenario = scenario_with(Ddp{});
+  const Scenario toy_scenario = scenario_with(TorchDdp{});
   const Schedule schedule = ddp_schedule(2);
   const Trace trace = ddp_trace({6, 12});
   RunFacts facts = facts_of(toy_scenario, schedule, trace);
@@ -335,7 +335,7 @@ BOOST_AUTO_TEST_CASE(backup_workers_gradients_are_not_samples) {
 }
 
 BOOST_AUTO_TEST_CASE(the_report_says_what_it_is_about_and_what_it_assumed_once) {
-  Scenario toy_scenario = scenario_with(Ddp{});
+  Scenario toy_scenario = scenario_with(TorchDdp{});
   toy_scenario.assumptions = {"strategy.ddp.bucket_cap_mb = 25", "an assumption"};
   const Report report = ddp_report(toy_scenario);
   BOOST_TEST(report.scenario == "toy.yaml");

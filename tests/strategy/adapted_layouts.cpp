@@ -42,7 +42,7 @@ BOOST_DATA_TEST_CASE(stages_pass_on_what_they_do_without_adapters,
   layout.micro_batches = 2;
   Toy toy = share_on(four_layers(), layout, cluster);
   toy.model = adapt(toy.model, {.lora = Lora{.rank = 4, .targets = {target}, .dropout = dropout}});
-  const Schedule schedule = schedule_of({kRingDdp, layout}, toy, cluster, 2);
+  const Schedule schedule = schedule_of({kRingMegatron, layout}, toy, cluster, 2);
   std::size_t messages = 0;
   for (const Program& program : schedule.programs)
     for (const Op& op : program.ops) {

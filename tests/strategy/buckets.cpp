@@ -3,6 +3,7 @@
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 
+#include "strategy/buckets.hpp"
 #include "strategy/jobs.hpp"
 
 namespace rehearse {

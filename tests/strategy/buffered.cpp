@@ -16,17 +16,17 @@ constexpr int kRanks = 4;
 constexpr double kForward = 2 * kMs, kOptimizer = 3 * kMs;
 
 Strategy replicas(int micro_batches, bool overlaps) {
-  const Ddp ddp{.bucket_cap_mb = overlaps ? 1.0 : 0,
-                .algorithm = CollectiveAlgorithm::ring,
-                .overlap_grad_reduce = overlaps};
+  MegatronDdp ddp{.overlap_grad_reduce = overlaps, .algorithm = CollectiveAlgorithm::ring};
+  if (overlaps) ddp.bucket_cap_mb = 1;
   return {ddp, Layout{.micro_batches = micro_batches}};
 }
 
 Strategy sharded(bool overlaps) {
-  const Zero1 zero{{.bucket_cap_mb = 1,
-                    .algorithm = CollectiveAlgorithm::ring,
-                    .overlap_grad_reduce = overlaps,
-                    .overlap_param_gather = overlaps}};
+  const MegatronDdp zero{.bucket_cap_mb = 1,
+                         .overlap_grad_reduce = overlaps,
+                         .overlap_param_gather = overlaps,
+                         .algorithm = CollectiveAlgorithm::ring,
+                         .use_distributed_optimizer = true};
   return {zero, Layout{}};
 }
 
@@ -80,7 +80,7 @@ BOOST_DATA_TEST_CASE(a_unit_waits_for_its_own_parameters, data::make({0.1 * kMs,
 // Megatron-LM's choice: the first stage has buckets of 40 M gradients, others have one.
 BOOST_AUTO_TEST_CASE(only_the_first_stage_has_buckets) {
   Strategy strategy = replicas(4, true);
-  std::get<Ddp>(strategy.sync).bucket_cap_mb = 0;
+  std::get<MegatronDdp>(strategy.sync).bucket_cap_mb.reset();
   strategy.layout->mesh.pipeline = 2;
   const double large = 4 * 30e6;
   const Schedule schedule = schedule_of(

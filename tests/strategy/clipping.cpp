@@ -52,21 +52,21 @@ double norm_of_all() { return all_reduce_time(kRanks, kNorm); }
 
 // Each replica has all gradients.
 BOOST_AUTO_TEST_CASE(replicas_clip_all_gradients_and_ask_nobody) {
-  BOOST_CHECK_CLOSE(added(Ddp{}), passes(kAll), kPercent);
-  const Schedule schedule = clipped(Ddp{}, 1);
+  BOOST_CHECK_CLOSE(added(TorchDdp{}), passes(kAll), kPercent);
+  const Schedule schedule = clipped(TorchDdp{}, 1);
   BOOST_TEST(count_of(schedule.programs[0], "all_reduce norm") == 0U);
 }
 
 // Each rank has a quarter, and the norm's square is a sum over ranks.
 BOOST_DATA_TEST_CASE(shards_add_up_their_norms, data::make({1, 2}), version) {
-  Fsdp fsdp{.algorithm = CollectiveAlgorithm::ring};
-  if (version == 2) fsdp.per_parameter = true;
+  const Strategy fsdp = version == 2 ? Strategy(TorchFsdp2{.algorithm = CollectiveAlgorithm::ring})
+                                     : Strategy(TorchFsdp1{.algorithm = CollectiveAlgorithm::ring});
   BOOST_CHECK_CLOSE(added(fsdp), passes(kAll / kRanks) + norm_of_all(), kPercent);
 }
 
 Strategy in_layout(bool sharded) {
-  if (sharded) return {Zero1{kRingDdp}, Layout{}};
-  return {kRingDdp, Layout{}};
+  if (sharded) return {zero_1(kRingMegatron), Layout{}};
+  return {kRingMegatron, Layout{}};
 }
 
 // bf16 parameters have gradients in fp32, twice as wide.
@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(gradients_have_a_width_of_their_own) {
 }
 
 BOOST_AUTO_TEST_CASE(what_is_clipped_is_reduced_before_and_used_behind) {
-  const Schedule schedule = clipped(Fsdp{}, 1);
+  const Schedule schedule = clipped(TorchFsdp1{}, 1);
   const Trace trace = play(schedule, star_cluster(kRanks));
   const Span norm = span_of(schedule, trace, 0, "clip gradients, norm");
   const Span last = span_of(schedule, trace, 0, "reduce_scatter", 0, kUnits - 1);
@@ -112,15 +112,15 @@ Schedule scaled(const Strategy& strategy, Toy made = copying(), double norm = 0,
 double unscaling(double bytes) { return 2 * bytes / kRate; }
 
 BOOST_AUTO_TEST_CASE(gradients_of_a_scaled_loss_are_read_and_written_once) {
-  const double plain = step_of(clipped(Ddp{}, 0));
-  BOOST_CHECK_CLOSE(step_of(scaled(Ddp{})) - plain, unscaling(kAll), kPercent);
-  BOOST_CHECK_CLOSE(step_of(scaled(Ddp{}, copying(), 1)) - plain, unscaling(kAll) + passes(kAll),
-                    kPercent);
-  BOOST_TEST(count_of(scaled(Ddp{}).programs[0], "all_reduce infinities") == 0U);
+  const double plain = step_of(clipped(TorchDdp{}, 0));
+  BOOST_CHECK_CLOSE(step_of(scaled(TorchDdp{})) - plain, unscaling(kAll), kPercent);
+  BOOST_CHECK_CLOSE(step_of(scaled(TorchDdp{}, copying(), 1)) - plain,
+                    unscaling(kAll) + passes(kAll), kPercent);
+  BOOST_TEST(count_of(scaled(TorchDdp{}).programs[0], "all_reduce infinities") == 0U);
 }
 
 BOOST_AUTO_TEST_CASE(shards_tell_each_other_of_infinities) {
-  const Fsdp fsdp{.algorithm = CollectiveAlgorithm::ring};
+  const TorchFsdp1 fsdp{.algorithm = CollectiveAlgorithm::ring};
   const double plain = step_of(clipped(fsdp, 0));
   BOOST_CHECK_CLOSE(step_of(scaled(fsdp)) - plain, unscaling(kAll / kRanks) + norm_of_all(),
                     kPercent);
@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(shards_tell_each_other_of_infinities) {
 }
 
 BOOST_AUTO_TEST_CASE(infinities_are_looked_for_before_the_norm_is_taken) {
-  const Schedule schedule = scaled(Ddp{}, copying(), 1);
+  const Schedule schedule = scaled(TorchDdp{}, copying(), 1);
   const Trace trace = play(schedule, star_cluster(kRanks));
   const Span unscaled = span_of(schedule, trace, 0, "unscale gradients");
   BOOST_TEST(span_of(schedule, trace, 0, "clip gradients, norm").start.value() >=
@@ -142,7 +142,7 @@ BOOST_DATA_TEST_CASE(the_host_waits_for_what_was_found_unless_the_step_is_fused,
   Toy made = copying();
   for (UnitCost& unit : made.costs.units)
     unit.forward_launch = unit.backward_launch = Seconds(0.1 * kMs);
-  Schedule schedule = scaled(Ddp{}, made, 0, fused);
+  Schedule schedule = scaled(TorchDdp{}, made, 0, fused);
   schedule.iterations = 2;
   const Trace trace = play(schedule, star_cluster(kRanks));
   const double found = span_of(schedule, trace, 0, "unscale gradients").end.value();
@@ -165,16 +165,16 @@ BOOST_AUTO_TEST_CASE(the_host_takes_its_time_for_an_optimizer_over_all_tensors) 
   LocalSgd local;
   local.period = 4;
   BOOST_CHECK_CLOSE(added(local), (3 * 100 + 100 - 5) * kMs, kPercent);
-  BOOST_TEST(added(Fsdp{}) == 0);
-  BOOST_TEST(added(Fsdp{.per_parameter = true}) > 0);
-  BOOST_TEST(added(Ddp{}) > 0);
+  BOOST_TEST(added(TorchFsdp1{}) == 0);
+  BOOST_TEST(added(TorchFsdp2{}) > 0);
+  BOOST_TEST(added(TorchDdp{}) > 0);
 }
 
 // Its profile's time of the optimizer has the scaler's pass.
 BOOST_AUTO_TEST_CASE(what_was_measured_with_a_scaler_is_not_unscaled_twice) {
   Toy made = copying();
   made.costs.optimizer_unscales = true;
-  BOOST_TEST(count_of(scaled(Ddp{}, made).programs[0], "unscale") == 0U);
+  BOOST_TEST(count_of(scaled(TorchDdp{}, made).programs[0], "unscale") == 0U);
 }
 
 // Nobody asked; and where all times are given, they have it.
@@ -182,21 +182,21 @@ BOOST_AUTO_TEST_CASE(nothing_is_clipped_unless_it_is_said) {
   const auto clips = [](const Schedule& schedule) {
     return count_of(schedule.programs[0], "clip");
   };
-  BOOST_TEST(clips(clipped(Ddp{}, std::nullopt)) == 0U);
-  BOOST_TEST(clips(clipped(Ddp{}, 1)) == 2U);
+  BOOST_TEST(clips(clipped(TorchDdp{}, std::nullopt)) == 0U);
+  BOOST_TEST(clips(clipped(TorchDdp{}, 1)) == 2U);
   Toy given = copying();
   given.costs.copy_rate = BytesPerSecond(0);
-  BOOST_TEST(clips(clipped(Ddp{}, 1, given)) == 0U);
+  BOOST_TEST(clips(clipped(TorchDdp{}, 1, given)) == 0U);
 }
 
 // Megatron-LM reads each bucket, then divides it by the number of replicas in place.
 BOOST_DATA_TEST_CASE(buckets_are_looked_at_for_nans, data::make({false, true}), checks) {
   Strategy strategy = in_layout(true);
-  std::get<Zero1>(strategy.sync).ddp.check_for_nan_in_grad = checks;
+  std::get<MegatronDdp>(strategy.sync).check_for_nan_in_grad = checks;
   const Program program = clipped(strategy, 0).programs[0];
   BOOST_TEST(count_of(program, "copy bucket 0, checked") == (checks ? 1U : 0U));
   BOOST_TEST(count_of(program, "copy bucket 0, divided") == 1U);
-  strategy.sync = Ddp{.check_for_nan_in_grad = checks};
+  strategy.sync = MegatronDdp{.bucket_cap_mb = 25, .check_for_nan_in_grad = checks};
   BOOST_TEST(count_of(clipped(strategy, 0).programs[0], "copy bucket 0, checked") ==
              (checks ? 1U : 0U));
 }

@@ -24,7 +24,7 @@ Toy loading(double each, std::uint32_t ahead, double launch = 0) {
   return toy;
 }
 
-double end_of(const Toy& toy, const Strategy& strategy = Ddp{}) {
+double end_of(const Toy& toy, const Strategy& strategy = TorchDdp{}) {
   return trace_of(strategy, toy, star_cluster(1), kSteps).end.value();
 }
 
@@ -37,7 +37,7 @@ BOOST_DATA_TEST_CASE(a_step_lasts_as_long_as_slow_workers, data::make({0U, 1U, 4
 }
 
 BOOST_AUTO_TEST_CASE(every_micro_batch_is_loaded) {
-  const Ddp twice{.gradient_accumulation = 2};
+  const TorchDdp twice{.gradient_accumulation = 2};
   BOOST_CHECK_CLOSE(end_of(loading(15 * kMs, 4), twice), 15 * kMs + kSteps * (kStep + kPass),
                     kPercent);
   BOOST_CHECK_CLOSE(end_of(loading(30 * kMs, 4), twice), kSteps * 60 * kMs + kStep, kPercent);
@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(with_workers_the_host_waits_for_a_batch) {
 }
 
 BOOST_AUTO_TEST_CASE(whatever_the_strategy_each_pass_has_its_batch) {
-  const std::vector<Strategy> all = {Ddp{}, Zero1{}, Fsdp{}, Fsdp{.per_parameter = true},
+  const std::vector<Strategy> all = {TorchDdp{}, zero_1(), TorchFsdp1{}, TorchFsdp2{},
                                      ParameterServer{}};
   for (const Strategy& strategy : all) {
     const Schedule schedule = schedule_of(strategy, loading(10 * kMs, 4), star_cluster(4));

@@ -18,7 +18,10 @@ constexpr double kForward = 2 * kMs, kOptimizer = 3 * kMs;
 Toy three_units(double backward) { return equal_units(3, {kMiB, kForward, backward}, kOptimizer); }
 
 /// Every unit of 1 MiB closes a bucket.
-Ddp ring_ddp() { return {.bucket_cap_mb = 1, .algorithm = CollectiveAlgorithm::ring}; }
+TorchDdp ring_ddp() { return {.bucket_cap_mb = 1, .algorithm = CollectiveAlgorithm::ring}; }
+Horovod ring_horovod() {
+  return {.bucket_cap_mb = 1, .first_bucket_mb = 1, .algorithm = CollectiveAlgorithm::ring};
+}
 
 /// t: of one bucket, 6 steps of 2^18 B and 5 us: 1.6 ms.
 const double kBucket = all_reduce_time(kRanks, kMiB);
@@ -46,7 +49,8 @@ BOOST_DATA_TEST_CASE(all_reduces_queue_up_behind_a_short_backward,
 BOOST_AUTO_TEST_CASE(one_bucket_overlaps_nothing) {
   const double b = 5 * kMs,
                expected = 3 * kForward + 3 * b + all_reduce_time(kRanks, 3 * kMiB) + kOptimizer;
-  const Ddp ddp{.bucket_cap_mb = 25, .first_bucket_mb = 25, .algorithm = CollectiveAlgorithm::ring};
+  const TorchDdp ddp{
+      .bucket_cap_mb = 25, .first_bucket_mb = 25, .algorithm = CollectiveAlgorithm::ring};
   BOOST_CHECK_CLOSE(step_of(ddp, three_units(b), star_cluster(kRanks)), expected, kPercent);
 }
 
@@ -64,8 +68,8 @@ BOOST_DATA_TEST_CASE(every_iteration_takes_as_long_as_the_first, data::make({0.1
 // TensorFlow's: no bucket goes before backward is over.
 BOOST_AUTO_TEST_CASE(behind_backward_nothing_is_hidden) {
   const double b = 5 * kMs, expected = 3 * kForward + 3 * b + 3 * kBucket + kOptimizer;
-  Ddp ddp = ring_ddp();
-  ddp.behind_backward = true;
+  Horovod ddp = ring_horovod();
+  ddp.overlap_grad_reduce = false;
   BOOST_CHECK_CLOSE(step_of(ddp, three_units(b), star_cluster(kRanks)), expected, kPercent);
 }
 
@@ -73,7 +77,7 @@ BOOST_AUTO_TEST_CASE(behind_backward_nothing_is_hidden) {
 BOOST_AUTO_TEST_CASE(many_collectives_cost_what_each_of_them_does) {
   const double b = 0.1 * kMs, each = 0.2 * kMs;
   const double expected = 3 * kForward + b + 3 * (each + kBucket) + kOptimizer;
-  Ddp ddp = ring_ddp();
+  TorchDdp ddp = ring_ddp();
   ddp.per_collective = Seconds(each);
   BOOST_CHECK_CLOSE(step_of(ddp, three_units(b), star_cluster(kRanks)), expected, kPercent);
 }
@@ -81,7 +85,7 @@ BOOST_AUTO_TEST_CASE(many_collectives_cost_what_each_of_them_does) {
 // Horovod's thread finds all gradients ready in one cycle, half of one later; or each in its own.
 BOOST_AUTO_TEST_CASE(a_cycle_reduces_what_is_ready_at_once) {
   const double b = 5 * kMs, before = 3 * kForward + 3 * b;
-  Ddp ddp{.bucket_cap_mb = 64, .first_bucket_mb = 64, .algorithm = CollectiveAlgorithm::ring};
+  Horovod ddp{.bucket_cap_mb = 64, .first_bucket_mb = 64, .algorithm = CollectiveAlgorithm::ring};
   ddp.cycle_time = Seconds(100 * kMs);
   BOOST_CHECK_CLOSE(step_of(ddp, three_units(b), star_cluster(kRanks)),
                     before + 50 * kMs + all_reduce_time(kRanks, 3 * kMiB) + kOptimizer, kPercent);
@@ -98,7 +102,7 @@ BOOST_AUTO_TEST_CASE(a_cycle_reduces_what_is_ready_at_once) {
 
 BOOST_AUTO_TEST_CASE(a_large_gradient_goes_in_slices) {
   const double b = 5 * kMs;
-  Ddp ddp{.bucket_cap_mb = 25, .first_bucket_mb = 25, .algorithm = CollectiveAlgorithm::ring};
+  Horovod ddp{.bucket_cap_mb = 25, .first_bucket_mb = 25, .algorithm = CollectiveAlgorithm::ring};
   ddp.partition = Bytes(1.5 * kMiB);
   BOOST_CHECK_CLOSE(step_of(ddp, three_units(b), star_cluster(kRanks)),
                     3 * kForward + 3 * b + 2 * all_reduce_time(kRanks, 1.5 * kMiB) + kOptimizer,
@@ -112,7 +116,7 @@ BOOST_DATA_TEST_CASE(by_priority_the_next_forward_hides_what_is_left,
   const double f = 0.5 * kMs, b = 0.1 * kMs;
   const double expected = b + 3 * kBucket + kOptimizer / 3 + 2 * f;
   BOOST_REQUIRE_LT(f, kBucket);
-  Ddp ddp = ring_ddp();
+  Horovod ddp = ring_horovod();
   ddp.by_priority = true;
   const Cluster cluster = star_cluster(kRanks);
   const Schedule schedule = schedule_of(ddp, equal_units(3, {kMiB, f, b}, kOptimizer), cluster, 5);
@@ -124,7 +128,7 @@ BOOST_DATA_TEST_CASE(by_priority_the_next_forward_hides_what_is_left,
 
 BOOST_AUTO_TEST_CASE(by_priority_a_long_step_waits_for_nothing) {
   const double f = 3 * kMs, b = 5 * kMs;
-  Ddp ddp = ring_ddp();
+  Horovod ddp = ring_horovod();
   ddp.by_priority = true;
   const Cluster cluster = star_cluster(kRanks);
   // The first layer's gradients come last, and its forward is next.
@@ -140,7 +144,7 @@ BOOST_AUTO_TEST_CASE(gradient_accumulation_reduces_once) {
   const int micro = 3;
   const double f = 0.1 * kMs, b = 0.1 * kMs;
   const double expected = (micro - 1) * 3 * (f + b) + 3 * f + b + 3 * kBucket + kOptimizer;
-  Ddp ddp = ring_ddp();
+  TorchDdp ddp = ring_ddp();
   ddp.gradient_accumulation = micro;
   const Schedule schedule =
       schedule_of(ddp, equal_units(3, {kMiB, f, b}, kOptimizer), star_cluster(kRanks));
@@ -149,10 +153,10 @@ BOOST_AUTO_TEST_CASE(gradient_accumulation_reduces_once) {
 }
 
 BOOST_DATA_TEST_CASE(compression_halves_the_bytes,
-                     data::make({Ddp::Compression::fp16, Ddp::Compression::bf16})) {
+                     data::make({TorchDdp::Compression::fp16, TorchDdp::Compression::bf16})) {
   const double b = 0.1 * kMs;
   const double expected = 3 * kForward + b + 3 * all_reduce_time(kRanks, kMiB / 2) + kOptimizer;
-  Ddp ddp = ring_ddp();
+  TorchDdp ddp = ring_ddp();
   ddp.compression = sample;
   BOOST_CHECK_CLOSE(step_of(ddp, three_units(b), star_cluster(kRanks)), expected, kPercent);
 }
@@ -162,8 +166,8 @@ BOOST_AUTO_TEST_CASE(compression_of_16_bit_gradients_changes_nothing) {
   const Cluster cluster = star_cluster(kRanks);
   Job job = job_of(model, cluster);
   job.precision = Precision::bf16_pure;
-  Ddp ddp = ring_ddp();
-  ddp.compression = Ddp::Compression::bf16;
+  TorchDdp ddp = ring_ddp();
+  ddp.compression = TorchDdp::Compression::bf16;
   // 2 B each: two units of 0.5 MiB close the first bucket, the third is left over.
   const auto sizes = sizes_of(build_schedule(ddp, job).programs[0], CollectiveKind::all_reduce);
   BOOST_TEST(sizes == (std::vector<double>{kMiB, kMiB / 2}), boost::test_tools::per_element());
@@ -174,21 +178,21 @@ BOOST_AUTO_TEST_CASE(compression_of_16_bit_gradients_changes_nothing) {
 struct Copies {
   const char* name;
   bool views;
-  Ddp::Compression compression;
+  TorchDdp::Compression compression;
   double filling, emptying;
 };
-const Copies kCopies[] = {{"plain", false, Ddp::Compression::none, 2, 2},
-                          {"views", true, Ddp::Compression::none, 2, 0},
-                          {"fp16", false, Ddp::Compression::fp16, 4.5, 3.5},
-                          {"views in fp16", true, Ddp::Compression::fp16, 2.5, 1.5}};
+const Copies kCopies[] = {{"plain", false, TorchDdp::Compression::none, 2, 2},
+                          {"views", true, TorchDdp::Compression::none, 2, 0},
+                          {"fp16", false, TorchDdp::Compression::fp16, 4.5, 3.5},
+                          {"views in fp16", true, TorchDdp::Compression::fp16, 2.5, 1.5}};
 std::ostream& operator<<(std::ostream& out, const Copies& copies) { return out << copies.name; }
 
 BOOST_DATA_TEST_CASE(gradients_are_copied_to_buckets_and_back,
                      data::make(kCopies) * data::make({1, 2}), copies, micro) {
   const double b = 5 * kMs, c = 0.1 * kMs;
-  const bool compressed = copies.compression != Ddp::Compression::none;
+  const bool compressed = copies.compression != TorchDdp::Compression::none;
   const double last = all_reduce_time(kRanks, compressed ? kMiB / 2 : kMiB);
-  Ddp ddp = ring_ddp();
+  TorchDdp ddp = ring_ddp();
   ddp.gradient_as_bucket_view = copies.views;
   ddp.compression = copies.compression;
   ddp.gradient_accumulation = micro;
@@ -209,9 +213,9 @@ BOOST_AUTO_TEST_CASE(a_hook_converts_no_gradients_that_have_its_type) {
   const Cluster cluster = star_cluster(kRanks);
   Job job = job_of(model, cluster);
   job.precision = Precision::bf16_pure;
-  Ddp ddp = ring_ddp();
+  TorchDdp ddp = ring_ddp();
   const double plain = play(build_schedule(ddp, job), cluster).end.value();
-  ddp.compression = Ddp::Compression::bf16;
+  ddp.compression = TorchDdp::Compression::bf16;
   // All buckets but the last fill beside nothing that waits for them.
   BOOST_CHECK_CLOSE(play(build_schedule(ddp, job), cluster).end.value(), plain + 3 * c / 2,
                     kPercent);
@@ -290,7 +294,7 @@ BOOST_AUTO_TEST_CASE(zero_1_updates_its_share_and_gathers_the_rest) {
   const double b = 5 * kMs;
   const double step =
       3 * kForward + 3 * b + kBucket + kOptimizer / kRanks + all_gather_time(kRanks, 3 * kMiB);
-  const Trace trace = trace_of(Zero1{ring_ddp()}, three_units(b), star_cluster(kRanks), 3);
+  const Trace trace = trace_of(zero_1(ring_ddp()), three_units(b), star_cluster(kRanks), 3);
   for (std::size_t k = 0; k < 3; ++k)
     BOOST_CHECK_CLOSE(trace.iteration_end[0][k].value(), static_cast<double>(k + 1) * step,
                       kPercent);

@@ -17,18 +17,19 @@ constexpr std::size_t kUnits = 4;
 constexpr std::int64_t kElements = 262144;  // of a unit, 1 MiB in fp32
 constexpr double kForward = 2 * kMs, kBackward = 40 * kMs, kOptimizer = 8 * kMs;
 
-Zero1 zero(int stage, std::int64_t bucket, bool overlap, int micro_batches = 1) {
-  return {.ddp = {.gradient_accumulation = micro_batches, .algorithm = CollectiveAlgorithm::ring},
-          .deepspeed = Zero1::Deepspeed{.partitions_gradients = stage == 2,
-                                        .reduce_bucket_size = bucket,
-                                        .overlap_comm = overlap}};
+DeepspeedBuckets zero(int stage, std::int64_t bucket, bool overlap, int micro_batches = 1) {
+  return {.partitions_gradients = stage == 2,
+          .reduce_bucket_size = bucket,
+          .overlap_comm = overlap,
+          .gradient_accumulation = micro_batches,
+          .algorithm = CollectiveAlgorithm::ring};
 }
 
 Toy units(double backward = kBackward) {
   return equal_units(kUnits, {kMiB, kForward, backward}, kOptimizer);
 }
 
-double step_with(const Zero1& options, double backward = kBackward) {
+double step_with(const DeepspeedBuckets& options, double backward = kBackward) {
   return step_of(options, units(backward), star_cluster(kRanks));
 }
 
@@ -72,7 +73,7 @@ BOOST_AUTO_TEST_CASE(stage_2_reduces_in_each_micro_batch_and_stage_1_once) {
 }
 
 /// In bf16 with master weights.
-double peak(const Zero1& options) {
+double peak(const DeepspeedBuckets& options) {
   const Toy toy = units();
   const Cluster cluster = star_cluster(kRanks);
   Job job = job_of(toy, cluster);
@@ -86,8 +87,8 @@ double peak(const Zero1& options) {
 // communication_data_type: fp32 sums copies of twice the bytes, which are there beside the bucket.
 BOOST_DATA_TEST_CASE(in_fp32_a_bucket_is_reduced_as_a_copy, data::make({1, 2}), stage) {
   const auto reduced = [&](bool fp32) {
-    Zero1 options = zero(stage, kElements, false);
-    options.deepspeed->communicates_fp32 = fp32;
+    DeepspeedBuckets options = zero(stage, kElements, false);
+    options.communicates_fp32 = fp32;
     const Toy toy = units();
     const Cluster cluster = star_cluster(kRanks);
     Job job = job_of(toy, cluster);

@@ -53,8 +53,8 @@ struct NamedSync {
 };
 
 std::vector<NamedSync> inner_strategies() {
-  const Ddp ddp{.bucket_cap_mb = 8, .algorithm = kRing};
-  return {{"ddp", ddp}, {"zero 1", Zero1{ddp}}, {"fsdp", Fsdp{.algorithm = kRing}, true}};
+  const TorchDdp ddp{.bucket_cap_mb = 8, .algorithm = kRing};
+  return {{"ddp", ddp}, {"zero 1", zero_1(ddp)}, {"fsdp", TorchFsdp1{.algorithm = kRing}, true}};
 }
 
 BOOST_DATA_TEST_CASE(a_period_is_its_inner_steps_and_the_outer_one,
@@ -93,9 +93,9 @@ BOOST_DATA_TEST_CASE(a_replica_in_stages_exchanges_each_stage_on_its_own,
   Layout inner;
   inner.mesh.pipeline = stages;
   inner.micro_batches = stages;
-  const Strategy options{kRingDdp, inner, diloco(period, replicas)};
+  const Strategy options{kRingMegatron, inner, diloco(period, replicas)};
   const int each = stages * data_parallel;
-  const double step = steady(trace_of({kRingDdp, inner}, made, free_network(each), 3));
+  const double step = steady(trace_of({kRingMegatron, inner}, made, free_network(each), 3));
   const double own = kStage / data_parallel;
   const double gathered = data_parallel == 1 ? 0 : ring_time(data_parallel, kStage) / 2;
   const double outer = send_time(own) + ring_time(replicas, own) + apply_time(own) + gathered;
@@ -199,11 +199,11 @@ Cluster sites_cluster(int sites, int nodes, int gpus) {
 
 BOOST_DATA_TEST_CASE(all_ranks_of_a_site_share_its_link, data::make({2, 3}) * data::make({1, 4}),
                      sites, nodes) {
-  const Strategy options{Fsdp{.algorithm = kRing}, {}, diloco(2)};
+  const Strategy options{TorchFsdp1{.algorithm = kRing}, {}, diloco(2)};
   const Cluster cluster = sites_cluster(sites, nodes, 2);
   const Toy model = two_units();
   const double step =
-      steady(trace_of(Fsdp{.algorithm = kRing}, model, star_cluster(nodes, 2, 2), 3));
+      steady(trace_of(TorchFsdp1{.algorithm = kRing}, model, star_cluster(nodes, 2, 2), 3));
   const double own = kP / (2.0 * nodes);
   const double exchange =
       2.0 * (sites - 1) / sites * kP / 2e8 + 2 * (sites - 1) * (0.01 + kNicLatency);

@@ -22,28 +22,34 @@ inline std::vector<NamedStrategy> every_replicated() {
   std::vector<NamedStrategy> all;
   for (const auto algorithm : kEveryAlgorithm)
     for (const auto compression :
-         {Ddp::Compression::none, Ddp::Compression::fp16, Ddp::Compression::bf16})
+         {TorchDdp::Compression::none, TorchDdp::Compression::fp16, TorchDdp::Compression::bf16})
       for (const bool view : {false, true})
         for (const int micro : {1, 3}) {
-          const Ddp ddp{.bucket_cap_mb = 2,
-                        .gradient_as_bucket_view = view,
-                        .compression = compression,
-                        .gradient_accumulation = micro,
-                        .algorithm = algorithm};
+          const TorchDdp ddp{.bucket_cap_mb = 2,
+                             .gradient_as_bucket_view = view,
+                             .compression = compression,
+                             .gradient_accumulation = micro,
+                             .algorithm = algorithm};
           const std::string name = to_string(algorithm) + " compression " +
                                    std::to_string(static_cast<int>(compression)) +
                                    (view ? " view" : "") + " x" + std::to_string(micro);
           all.push_back({"ddp " + name, ddp});
-          all.push_back({"zero 1 " + name, Zero1{ddp}});
+          all.push_back({"zero 1 " + name, zero_1(ddp)});
         }
+  for (int flags = 0; flags < 8; ++flags) {
+    Horovod horovod{.overlap_grad_reduce = (flags & 1) == 0,
+                    .cycle_time = Seconds((flags & 2) != 0 ? 1e-3 : 0)};
+    if ((flags & 4) != 0) horovod.partition = Bytes(1 << 20);
+    all.push_back({"horovod flags " + std::to_string(flags), horovod});
+  }
+  all.push_back({"deepspeed without zero", DeepspeedAllreduce{}});
   for (int flags = 0; flags < 16; ++flags) {
-    const Zero1::Deepspeed options{.partitions_gradients = (flags & 1) != 0,
-                                   .reduce_bucket_size = 200'000,
-                                   .overlap_comm = (flags & 2) != 0,
-                                   .contiguous_gradients = (flags & 4) == 0};
-    if (!options.partitions_gradients && !options.contiguous_gradients) continue;
-    const Zero1 zero{.ddp = {.gradient_accumulation = (flags & 8) != 0 ? 3 : 1},
-                     .deepspeed = options};
+    const DeepspeedBuckets zero{.partitions_gradients = (flags & 1) != 0,
+                                .reduce_bucket_size = 200'000,
+                                .overlap_comm = (flags & 2) != 0,
+                                .contiguous_gradients = (flags & 4) == 0,
+                                .gradient_accumulation = (flags & 8) != 0 ? 3 : 1};
+    if (!zero.partitions_gradients && !zero.contiguous_gradients) continue;
     all.push_back({strategy_name(zero) + " of DeepSpeed, flags " + std::to_string(flags), zero});
   }
   return all;
@@ -51,20 +57,20 @@ inline std::vector<NamedStrategy> every_replicated() {
 
 inline std::vector<NamedStrategy> every_fsdp() {
   std::vector<NamedStrategy> all;
-  for (const auto sharding :
-       {Fsdp::Sharding::full_shard, Fsdp::Sharding::shard_grad_op, Fsdp::Sharding::hybrid_shard})
-    for (const auto prefetch :
-         {Fsdp::Prefetch::none, Fsdp::Prefetch::backward_pre, Fsdp::Prefetch::backward_post})
-      for (const auto wrap : {Fsdp::Wrap::unit, Fsdp::Wrap::model, Fsdp::Wrap::size})
+  for (const auto sharding : {TorchFsdp1::Sharding::full_shard, TorchFsdp1::Sharding::shard_grad_op,
+                              TorchFsdp1::Sharding::hybrid_shard})
+    for (const auto prefetch : {TorchFsdp1::Prefetch::none, TorchFsdp1::Prefetch::backward_pre,
+                                TorchFsdp1::Prefetch::backward_post})
+      for (const auto wrap :
+           {TorchFsdp1::Wrap::unit, TorchFsdp1::Wrap::model, TorchFsdp1::Wrap::size})
         for (int flags = 0; flags < 8; ++flags) {
-          Fsdp fsdp{.sharding = sharding,
-                    .backward_prefetch = prefetch,
-                    .wrap = wrap,
-                    .min_num_params = 400'000};
+          TorchFsdp1 fsdp{.sharding = sharding,
+                          .backward_prefetch = prefetch,
+                          .wrap = wrap,
+                          .min_num_params = 400'000};
           fsdp.limit_all_gathers = (flags & 1) != 0;
           fsdp.cpu_offload = (flags & 2) != 0;
           fsdp.gradient_accumulation = (flags & 4) != 0 ? 2 : 1;
-          fsdp.per_parameter = flags == 4 || flags == 6;
           if (flags == 5) fsdp.param_dtype = Precision::bf16_pure;
           all.push_back({strategy_name(fsdp) + " prefetch " +
                              std::to_string(static_cast<int>(prefetch)) + " wrap " +
@@ -73,15 +79,19 @@ inline std::vector<NamedStrategy> every_fsdp() {
                          fsdp});
         }
   for (int flags = 0; flags < 8; ++flags) {
-    Fsdp fsdp{.flat_gradients = false, .stage3 = Fsdp::Stage3{}};
-    fsdp.stage3->overlap_comm = (flags & 1) != 0;
-    if ((flags & 2) != 0)
-      fsdp.stage3 = {.prefetch_bucket_size = 100'000,
-                     .max_reuse_distance = 0,
-                     .param_persistence_threshold = 1'000,
-                     .reduce_bucket_size = 200'000};
+    TorchFsdp2 fsdp{.reshard_after_forward = (flags & 1) != 0};
+    fsdp.cpu_offload = (flags & 2) != 0;
     fsdp.gradient_accumulation = (flags & 4) != 0 ? 2 : 1;
-    all.push_back({"zero 3 flags " + std::to_string(flags), fsdp});
+    all.push_back({strategy_name(fsdp) + " flags " + std::to_string(flags), fsdp});
+    DeepspeedZero3 zero;
+    if ((flags & 2) != 0)
+      zero = {.prefetch_bucket_size = 100'000,
+              .max_reuse_distance = 0,
+              .param_persistence_threshold = 1'000,
+              .reduce_bucket_size = 200'000};
+    zero.overlap_comm = (flags & 1) != 0;
+    zero.gradient_accumulation = (flags & 4) != 0 ? 2 : 1;
+    all.push_back({"zero 3 flags " + std::to_string(flags), zero});
   }
   return all;
 }
@@ -137,10 +147,10 @@ inline std::vector<NamedStrategy> every_local_sgd() {
     for (const int period : {1, 5})
       all.push_back({"local_sgd " + to_string(algorithm) + " " + std::to_string(period),
                      LocalSgd{.period = period, .algorithm = algorithm}});
-  const Ddp ddp{.bucket_cap_mb = 2};
+  const TorchDdp ddp{.bucket_cap_mb = 2};
   using Kind = Strategy::Kind;
-  for (const Kind& sync : {Kind{Alone{}}, Kind{ddp}, Kind{Zero1{ddp}}, Kind{Fsdp{}},
-                           Kind{Fsdp{.sharding = Fsdp::Sharding::hybrid_shard}}})
+  for (const Kind& sync : {Kind{Alone{}}, Kind{ddp}, Kind{zero_1(ddp)}, Kind{TorchFsdp1{}},
+                           Kind{TorchFsdp1{.sharding = TorchFsdp1::Sharding::hybrid_shard}}})
     for (const int overlap : {0, 1}) {
       const LocalSgd local{.period = 5,
                            .algorithm = CollectiveAlgorithm::ring,

@@ -22,7 +22,7 @@ double step_with(double awaited) {
   for (std::size_t i = 0; i < toy.model.units.size(); ++i)
     if (!toy.model.units[i].exchanges.empty())
       toy.costs.units[i].forward_launch = toy.costs.units[i].awaited_launch = Seconds(awaited);
-  const Schedule schedule = schedule_of({kRingDdp, four_ranks()}, toy, cluster);
+  const Schedule schedule = schedule_of({kRingMegatron, four_ranks()}, toy, cluster);
   validate(schedule);
   return play(schedule, cluster).end.value();
 }

@@ -22,7 +22,7 @@ Toy share_on(const Layout& layout, const Cluster& cluster, int layers = 2) {
 }
 
 Schedule schedule_on(const Layout& layout, const Cluster& cluster, int layers = 2,
-                     const Strategy::Kind& sync = kRingDdp) {
+                     const Strategy::Kind& sync = kRingMegatron) {
   return schedule_of({sync, layout}, share_on(layout, cluster, layers), cluster);
 }
 
@@ -149,7 +149,7 @@ double held(const Schedule& schedule, MemoryKind kind) {
 BOOST_AUTO_TEST_CASE(torchs_ddp_has_a_reducer_for_experts) {
   const Layout layout = expert_layout(8);
   const Cluster cluster = nodes_of(4);
-  const Ddp ddp{.algorithm = CollectiveAlgorithm::ring, .reducer = true};
+  const TorchDdp ddp{.algorithm = CollectiveAlgorithm::ring};
   const Schedule schedule = schedule_on(layout, cluster, 2, ddp);
   const auto bytes = sent(schedule);
   const double of_experts = 2 * kExperts / 8 * kExpert * 4;
@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(torchs_ddp_has_a_reducer_for_experts) {
 BOOST_AUTO_TEST_CASE(torchs_ddp_leaves_single_experts_out) {
   const Layout layout = expert_layout(16);
   const Cluster cluster = nodes_of(4);
-  Ddp ddp{.algorithm = CollectiveAlgorithm::ring, .reducer = true};
+  TorchDdp ddp{.algorithm = CollectiveAlgorithm::ring};
   const double of_experts = 2 * kExpert * 4;
   const double all = static_cast<double>(share_on(layout, cluster).model.parameters()) * 4;
   const Schedule schedule = schedule_on(layout, cluster, 2, ddp);
@@ -174,7 +174,7 @@ BOOST_AUTO_TEST_CASE(torchs_ddp_leaves_single_experts_out) {
 }
 
 BOOST_AUTO_TEST_CASE(a_distributed_optimizer_scatters_and_gathers_both) {
-  const auto bytes = sent(schedule_on(expert_layout(8), nodes_of(4), 2, Zero1{}));
+  const auto bytes = sent(schedule_on(expert_layout(8), nodes_of(4), 2, zero_1(kMegatronDdp)));
   const double of_experts = 2 * kExperts / 8 * kExpert * 4;
   for (const auto kind : {CollectiveKind::reduce_scatter, CollectiveKind::all_gather})
     BOOST_TEST(sum(bytes.at({"experts' replicas", kind})) == of_experts);
@@ -183,7 +183,7 @@ BOOST_AUTO_TEST_CASE(a_distributed_optimizer_scatters_and_gathers_both) {
 BOOST_AUTO_TEST_CASE(fsdp_gathers_experts_among_those_that_share_them) {
   Layout layout = expert_layout(8);
   layout.micro_batches = 1;
-  const auto bytes = sent(schedule_on(layout, nodes_of(4), 2, Fsdp{.per_parameter = true}));
+  const auto bytes = sent(schedule_on(layout, nodes_of(4), 2, TorchFsdp2{}));
   const double block = kExperts / 8 * kExpert * 4;
   const auto& gathers = bytes.at({"experts' replicas", CollectiveKind::all_gather});
   BOOST_TEST(gathers.size() == 4u);  // two blocks, each way
@@ -258,7 +258,7 @@ BOOST_AUTO_TEST_CASE(a_step_is_its_computations_and_balanced_exchanges) {
   const Layout layout = expert_layout(4);
   const Cluster cluster = nodes_of(4, 1);
   const Toy toy = share_on(layout, cluster);
-  const Schedule schedule = schedule_of({kRingDdp, layout}, toy, cluster);
+  const Schedule schedule = schedule_of({kRingMegatron, layout}, toy, cluster);
   double computed = 0, waited = 0, reduced = 0;
   for (const Op& op : schedule.program_of(RankId(0)).ops) {
     if (const auto* compute = std::get_if<Compute>(&op.work)) computed += compute->duration.value();
@@ -278,7 +278,7 @@ BOOST_AUTO_TEST_CASE(a_step_is_its_computations_and_balanced_exchanges) {
 BOOST_AUTO_TEST_CASE(shared_experts_hide_behind_dispatch_and_combine) {
   Layout layout = expert_layout(8);
   const Cluster cluster = nodes_of(2);
-  const double apart = step_of({kRingDdp, layout}, share_on(layout, cluster), cluster);
+  const double apart = step_of({kRingMegatron, layout}, share_on(layout, cluster), cluster);
   layout.expert_overlap = true;
   const Toy beside = share_on(layout, cluster);
   layout.expert_overlap = false;
@@ -286,7 +286,7 @@ BOOST_AUTO_TEST_CASE(shared_experts_hide_behind_dispatch_and_combine) {
   BOOST_CHECK_CLOSE(beside.model.forward_flops(), plain.model.forward_flops(), kPercent);
   BOOST_CHECK_CLOSE(beside.costs.units[1].backward.value(), plain.costs.units[1].backward.value(),
                     kPercent);
-  BOOST_CHECK_LT(step_of({kRingDdp, layout}, beside, cluster), apart);
+  BOOST_CHECK_LT(step_of({kRingMegatron, layout}, beside, cluster), apart);
 }
 
 /// The labels of what a rank computes and exchanges with others that have experts, in order.
@@ -340,7 +340,7 @@ BOOST_AUTO_TEST_CASE(exchanges_hide_behind_another_micro_batch) {
   const auto step = [&](int micro_batches, bool overlap) {
     layout.micro_batches = micro_batches;
     layout.expert_comm_overlap = overlap;
-    const Schedule schedule = schedule_of({kRingDdp, layout}, toy, cluster);
+    const Schedule schedule = schedule_of({kRingMegatron, layout}, toy, cluster);
     validate(schedule);
     double computed = 0;
     for (const Op& op : schedule.program_of(RankId(0)).ops)

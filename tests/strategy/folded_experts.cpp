@@ -15,7 +15,7 @@ namespace {
 namespace data = boost::unit_test::data;
 
 void check_folds(const Layout& layout, const Cluster& cluster, std::size_t ranks,
-                 const Strategy::Kind& sync = kRingDdp) {
+                 const Strategy::Kind& sync = kRingMegatron) {
   check_folds(schedule_of({sync, layout}, share_on(mixture(2), layout, cluster), cluster), cluster,
               ranks);
 }
@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(stages_of_experts_fold) {
   Layout layout = expert_layout(8);
   layout.mesh.pipeline = 2;
   layout.micro_batches = 4;
-  check_folds(layout, nodes_of(8), 16, Zero1{});
+  check_folds(layout, nodes_of(8), 16, zero_1(kMegatronDdp));
 }
 
 BOOST_AUTO_TEST_CASE(heads_that_a_sequences_ranks_exchange_fold) {
@@ -70,7 +70,8 @@ BOOST_AUTO_TEST_CASE(heads_that_a_sequences_ranks_exchange_fold) {
   Layout layout = expert_layout(16);
   layout.mesh.context = 2;
   const Cluster cluster = nodes_of(8);
-  const Schedule schedule = schedule_of({kRingDdp, layout}, share_on(t, layout, cluster), cluster);
+  const Schedule schedule =
+      schedule_of({kRingMegatron, layout}, share_on(t, layout, cluster), cluster);
   BOOST_TEST(std::ranges::any_of(schedule.program_of(RankId(0)).ops, [](const Op& op) {
     const auto* sent = std::get_if<Collective>(&op.work);
     return sent && sent->kind == CollectiveKind::all_to_all;
@@ -81,7 +82,7 @@ BOOST_AUTO_TEST_CASE(heads_that_a_sequences_ranks_exchange_fold) {
 BOOST_AUTO_TEST_CASE(sharded_experts_fold) {
   Layout layout = expert_layout(8);
   layout.micro_batches = 1;
-  check_folds(layout, nodes_of(8), 8, Fsdp{.per_parameter = true});
+  check_folds(layout, nodes_of(8), 8, TorchFsdp2{});
 }
 
 }  // namespace

@@ -28,10 +28,10 @@ Toy network() { return equal_units(6, {2 * kMiB, 5 * kMs, 10 * kMs}, 2 * kMs); }
 
 const std::vector<NamedStrategy>& strategies() {
   static const std::vector<NamedStrategy> all = {
-      {"ddp", Ddp{.bucket_cap_mb = 4}},
-      {"zero 1", Zero1{Ddp{.bucket_cap_mb = 4}}},
-      {"fsdp", Fsdp{}},
-      {"fsdp hybrid", Fsdp{.sharding = Fsdp::Sharding::hybrid_shard}},
+      {"ddp", TorchDdp{.bucket_cap_mb = 4}},
+      {"zero 1", zero_1(TorchDdp{.bucket_cap_mb = 4})},
+      {"fsdp", TorchFsdp1{}},
+      {"fsdp hybrid", TorchFsdp1{.sharding = TorchFsdp1::Sharding::hybrid_shard}},
       {"local sgd", LocalSgd{.period = 4, .algorithm = CollectiveAlgorithm::ring}}};
   return all;
 }
@@ -88,7 +88,7 @@ BOOST_DATA_TEST_CASE(a_folded_run_takes_what_the_whole_one_does,
 BOOST_AUTO_TEST_CASE(a_seed_says_all) {
   const Cluster cluster = star_cluster(6, 2);
   const auto end = [&](std::uint64_t seed) {
-    return folded_end(fleet(Ddp{}, cluster, kLognormal, seed), cluster);
+    return folded_end(fleet(TorchDdp{}, cluster, kLognormal, seed), cluster);
   };
   BOOST_CHECK_EQUAL(end(3), end(3));
   BOOST_CHECK_NE(end(3), end(4));
@@ -143,9 +143,9 @@ BOOST_AUTO_TEST_CASE(fewer_ranks_are_not_equal_in_distribution) {
   const Cluster cluster = star_cluster(12, 2);
   std::vector<double> whole, kept;
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
-    whole.push_back(end_of(fleet(Ddp{}, cluster, kLognormal, seed, 2), cluster));
+    whole.push_back(end_of(fleet(TorchDdp{}, cluster, kLognormal, seed, 2), cluster));
     std::string why_not;
-    auto folded = fold(fleet(Ddp{}, cluster, kLognormal, 1000 + seed, 2), cluster, why_not);
+    auto folded = fold(fleet(TorchDdp{}, cluster, kLognormal, 1000 + seed, 2), cluster, why_not);
     BOOST_REQUIRE(folded);
     folded->schedule.crowd.reset();
     kept.push_back(end_of(folded->schedule, folded->cluster));
@@ -243,7 +243,7 @@ BOOST_AUTO_TEST_CASE(a_period_of_local_sgd_is_a_round) {
 }
 
 BOOST_AUTO_TEST_CASE(ddp_s_round_goes_from_the_optimizer_to_the_last_gradient) {
-  const Rounds found = rounds_of(Ddp{.bucket_cap_mb = 1000}, star_cluster(4, 2));
+  const Rounds found = rounds_of(TorchDdp{.bucket_cap_mb = 1000}, star_cluster(4, 2));
   BOOST_REQUIRE_EQUAL(found.rounds.size(), 1U);
   BOOST_REQUIRE_EQUAL(found.rounds[0].parts.size(), 1U);
   BOOST_REQUIRE_EQUAL(found.rounds[0].parts[0].size(), 2U);
@@ -252,8 +252,9 @@ BOOST_AUTO_TEST_CASE(ddp_s_round_goes_from_the_optimizer_to_the_last_gradient) {
 }
 
 BOOST_AUTO_TEST_CASE(fsdp_waits_behind_the_optimizer_too) {
-  for (const auto sharding : {Fsdp::Sharding::full_shard, Fsdp::Sharding::shard_grad_op}) {
-    const Rounds found = rounds_of(Fsdp{.sharding = sharding}, star_cluster(4, 2));
+  for (const auto sharding :
+       {TorchFsdp1::Sharding::full_shard, TorchFsdp1::Sharding::shard_grad_op}) {
+    const Rounds found = rounds_of(TorchFsdp1{.sharding = sharding}, star_cluster(4, 2));
     BOOST_REQUIRE_EQUAL(found.rounds.size(), 2U);
     check_share(found.rounds[0].parts[0][0], 1, 0, kUpdate / 8);
     check_share(found.rounds[1].parts[0][0], 0, 0, kPasses);
@@ -262,7 +263,7 @@ BOOST_AUTO_TEST_CASE(fsdp_waits_behind_the_optimizer_too) {
 
 BOOST_AUTO_TEST_CASE(between_them_a_hybrid_s_nodes_wait_for_their_own_ranks) {
   const Rounds found =
-      rounds_of(Fsdp{.sharding = Fsdp::Sharding::hybrid_shard}, star_cluster(4, 2));
+      rounds_of(TorchFsdp1{.sharding = TorchFsdp1::Sharding::hybrid_shard}, star_cluster(4, 2));
   BOOST_REQUIRE_EQUAL(found.rounds.size(), 1U);
   BOOST_REQUIRE_EQUAL(found.rounds[0].parts.size(), 2U);
   check_share(found.rounds[0].parts[0][0], 1, 0, kUpdate / 2);
@@ -274,7 +275,7 @@ BOOST_AUTO_TEST_CASE(between_them_a_hybrid_s_nodes_wait_for_their_own_ranks) {
 BOOST_AUTO_TEST_CASE(operations_whose_own_spread_was_measured_do_not_fold) {
   const Cluster cluster = star_cluster(4, 2);
   std::string why_not;
-  const Schedule schedule = fleet(Ddp{}, cluster, {.distribution = Distribution::measured}, 1);
+  const Schedule schedule = fleet(TorchDdp{}, cluster, {.distribution = Distribution::measured}, 1);
   BOOST_CHECK(!fold(schedule, cluster, why_not));
   BOOST_CHECK_EQUAL(why_not, "the times of operations vary from rank to rank");
 }

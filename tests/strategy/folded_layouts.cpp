@@ -43,7 +43,7 @@ TransformerShape eight_layers() {
 }
 
 Schedule schedule_on(const Layout& layout, const Cluster& cluster,
-                     const Strategy::Kind& sync = Zero1{kRingDdp}) {
+                     const Strategy::Kind& sync = zero_1(kRingMegatron)) {
   return schedule_of({sync, layout}, share_on(eight_layers(), layout, cluster), cluster, 2);
 }
 Schedule schedule_on(const Degrees& of, const Cluster& cluster) {
@@ -76,9 +76,9 @@ const Degrees kHybrids[] = {
 BOOST_DATA_TEST_CASE(so_they_do_where_they_shard_in_groups, data::make(kHybrids), of) {
   const Cluster cluster = nodes_of(of.nodes, of.gpus);
   for (const int group : {0, 2}) {
-    const Fsdp hybrid{.sharding = Fsdp::Sharding::hybrid_shard,
-                      .shard_group = group,
-                      .algorithm = CollectiveAlgorithm::ring};
+    const TorchFsdp1 hybrid{.sharding = TorchFsdp1::Sharding::hybrid_shard,
+                            .shard_group = group,
+                            .algorithm = CollectiveAlgorithm::ring};
     check_folds(schedule_on(layout_of(of), cluster, hybrid), cluster, of.kept);
   }
 }

@@ -19,7 +19,7 @@ BOOST_AUTO_TEST_SUITE(fsdp_test)
 namespace {
 
 namespace data = boost::unit_test::data;
-using Prefetch = Fsdp::Prefetch;
+using Prefetch = TorchFsdp1::Prefetch;
 
 constexpr int kRanks = 4;
 constexpr double kOptimizer = 8 * kMs, kO = kOptimizer / kRanks;
@@ -27,7 +27,7 @@ constexpr double kOptimizer = 8 * kMs, kO = kOptimizer / kRanks;
 const double kG = all_gather_time(kRanks, kMiB);      // 3 steps of 2^18 B and 5 us: 0.8 ms
 const double kR = all_gather_time(kRanks, kMiB / 2);  // reduced in 16 bits
 
-Fsdp fsdp(Prefetch prefetch) {
+TorchFsdp1 fsdp(Prefetch prefetch) {
   return {.backward_prefetch = prefetch,
           .param_dtype = Precision::fp32,
           .reduce_dtype = Precision::bf16_pure};
@@ -66,8 +66,7 @@ BOOST_DATA_TEST_CASE(single_parameters_are_copied_out_and_gradients_in, data::ma
   const double f = 2 * kMs, b = 4 * kMs, c = 0.3 * kMs;
   Toy toy = equal_units(static_cast<std::size_t>(units), {kMiB, f, b}, kOptimizer);
   toy.costs.copy_rate = BytesPerSecond(2 * kMiB / c);
-  Fsdp options = fsdp(Prefetch::backward_pre);
-  options.per_parameter = true;
+  const TorchFsdp2 options{.param_dtype = Precision::fp32, .reduce_dtype = Precision::bf16_pure};
   BOOST_CHECK_CLOSE(step_of(options, toy, star_cluster(kRanks)),
                     kG + units * (f + b + 2 * (c + c / kRanks) + 0.75 * c) + kR + kO, kPercent);
 }
@@ -77,8 +76,7 @@ BOOST_DATA_TEST_CASE(parts_after_forward_are_gathered_from_fewer_ranks, data::ma
                      units) {
   const double f = 2 * kMs, b = 4 * kMs, pair = all_gather_time(2, kMiB);
   const Toy toy = equal_units(static_cast<std::size_t>(units), {kMiB, f, b}, kOptimizer);
-  Fsdp options = fsdp(Prefetch::none);
-  options.per_parameter = true;
+  TorchFsdp2 options{.param_dtype = Precision::fp32, .reduce_dtype = Precision::bf16_pure};
   const auto most = [&] {
     const Schedule schedule = schedule_of(options, toy, star_cluster(kRanks));
     MemoryReplay replay(schedule.programs.front(), {});
@@ -90,10 +88,12 @@ BOOST_DATA_TEST_CASE(parts_after_forward_are_gathered_from_fewer_ranks, data::ma
   };
   const double whole = most();
   options.post_forward_group = 2;
-  BOOST_CHECK_CLOSE(step_of(options, toy, star_cluster(kRanks)),
-                    kG + units * (f + b) + (units - 1) * (kR + pair) + kR + kO, kPercent);
+  BOOST_CHECK_CLOSE(step_of(options, toy, star_cluster(kRanks)), kG + units * (f + b) + kR + kO,
+                    kPercent);
+  BOOST_TEST(kR + pair < b);
   // When the last unit's backward has gathered, the others' halves are held.
-  BOOST_CHECK_GT(most(), whole);
+  BOOST_CHECK_GE(most(), whole);
+  if (units > 2) BOOST_CHECK_GT(most(), whole);
   BOOST_CHECK_LE(most(), whole + units * kMiB / 2);
 }
 
@@ -101,7 +101,7 @@ BOOST_DATA_TEST_CASE(parts_after_forward_are_gathered_from_fewer_ranks, data::ma
 // way to the last backward.
 BOOST_DATA_TEST_CASE(a_slow_host_is_what_the_step_waits_for, data::make({2, 3, 5}), units) {
   const double f = 0.5 * kMs, b = 1 * kMs, h = 3 * kMs;
-  Fsdp slow = fsdp(Prefetch::backward_pre);
+  TorchFsdp1 slow = fsdp(Prefetch::backward_pre);
   slow.host_overhead = Seconds(h);
   BOOST_REQUIRE(kG + kR + b < h);
   const Toy toy = equal_units(static_cast<std::size_t>(units), {kMiB, f, b}, kOptimizer);
@@ -122,7 +122,7 @@ BOOST_DATA_TEST_CASE(a_host_that_computes_gathers_nothing_ahead, data::make({2, 
 // A host that is ahead of the GPU costs nothing.
 BOOST_AUTO_TEST_CASE(a_fast_host_hides_behind_compute) {
   const Toy toy = equal_units(3, {kMiB, 2 * kMs, 4 * kMs}, kOptimizer);
-  Fsdp fast = fsdp(Prefetch::backward_pre);
+  TorchFsdp1 fast = fsdp(Prefetch::backward_pre);
   fast.host_overhead = Seconds(0.2 * kMs);
   BOOST_CHECK_CLOSE(step_of(fast, toy, star_cluster(kRanks)),
                     step(Prefetch::backward_pre, 3, 2 * kMs, 4 * kMs), kPercent);
@@ -133,7 +133,7 @@ BOOST_DATA_TEST_CASE(a_host_that_is_left_out_changes_no_step,
                      data::make({0.1, 1.0, 1.5, 1.9, 2.0, 3.0}) * data::make({false, true}),
                      overhead, limit) {
   const Toy toy = equal_units(5, {kMiB, 2 * kMs, 4 * kMs}, kOptimizer);
-  Fsdp options = fsdp(Prefetch::backward_pre);
+  TorchFsdp1 options = fsdp(Prefetch::backward_pre);
   options.limit_all_gathers = limit;
   options.host_overhead = Seconds(overhead * kMs);
   Schedule schedule = schedule_of(options, toy, star_cluster(kRanks), 6);
@@ -202,8 +202,8 @@ BOOST_DATA_TEST_CASE(the_next_iteration_s_first_gather_waits_for_the_optimizer,
 
 BOOST_AUTO_TEST_CASE(shard_grad_op_gathers_no_unit_twice) {
   // Backward has reduce_scatters only: g + U f + U b + r where r <= b.
-  Fsdp options = fsdp(Prefetch::backward_pre);
-  options.sharding = Fsdp::Sharding::shard_grad_op;
+  TorchFsdp1 options = fsdp(Prefetch::backward_pre);
+  options.sharding = TorchFsdp1::Sharding::shard_grad_op;
   const double f = 2 * kMs, b = 4 * kMs, expected = kG + 3 * (f + b) + kR + kO;
   const Toy model = equal_units(3, {kMiB, f, b}, kOptimizer);
   const Schedule schedule = schedule_of(options, model, star_cluster(kRanks));
@@ -214,8 +214,8 @@ BOOST_AUTO_TEST_CASE(shard_grad_op_gathers_no_unit_twice) {
 
 BOOST_AUTO_TEST_CASE(shard_grad_op_saves_the_second_gather_on_a_slow_network) {
   // The stream: G1 G2 G3, then R3 after B3, which F3 precedes: 3g + f + b, then 3r as b <= r.
-  Fsdp options = fsdp(Prefetch::backward_pre);
-  options.sharding = Fsdp::Sharding::shard_grad_op;
+  TorchFsdp1 options = fsdp(Prefetch::backward_pre);
+  options.sharding = TorchFsdp1::Sharding::shard_grad_op;
   const double f = 0.1 * kMs, b = 0.2 * kMs, expected = 3 * kG + f + b + 3 * kR + kO;
   BOOST_CHECK_CLOSE(
       step_of(options, equal_units(3, {kMiB, f, b}, kOptimizer), star_cluster(kRanks)), expected,
@@ -225,7 +225,7 @@ BOOST_AUTO_TEST_CASE(shard_grad_op_saves_the_second_gather_on_a_slow_network) {
 BOOST_AUTO_TEST_CASE(gradient_accumulation_gathers_and_reduces_every_micro_batch) {
   // g <= f, g + r <= b: only the first gather and the last reduction show. Between micro-batches R1
   // and then the next G1 follow B1, both exposed.
-  Fsdp options = fsdp(Prefetch::backward_pre);
+  TorchFsdp1 options = fsdp(Prefetch::backward_pre);
   options.gradient_accumulation = 2;
   const double f = 2 * kMs, b = 4 * kMs, expected = 2 * (kG + 2 * (f + b) + kR) + kO;
   const Toy model = equal_units(2, {kMiB, f, b}, kOptimizer);
@@ -285,7 +285,7 @@ BOOST_DATA_TEST_CASE(with_the_limit_a_gather_waits_until_all_but_one_before_it_a
 
 BOOST_AUTO_TEST_CASE(without_the_limit_all_gathers_of_forward_run_ahead) {
   // G1..G6 back to back, and G6' behind them, while F1 still runs.
-  Fsdp options = fsdp(Prefetch::none);
+  TorchFsdp1 options = fsdp(Prefetch::none);
   options.limit_all_gathers = false;
   const Toy model = equal_units(6, {kMiB, 20 * kMs, 40 * kMs}, kOptimizer);
   const Schedule schedule = schedule_of(options, model, star_cluster(kRanks));
@@ -303,7 +303,7 @@ BOOST_AUTO_TEST_CASE(the_limit_holds_the_host_back_too) {
   for (UnitCost& unit : model.costs.units) {
     unit.forward_launch = unit.backward_launch = Seconds(0.1 * kMs);
   }
-  Fsdp options = fsdp(Prefetch::none);
+  TorchFsdp1 options = fsdp(Prefetch::none);
   for (const bool limit : {true, false}) {
     options.limit_all_gathers = limit;
     const Schedule schedule = schedule_of(options, model, star_cluster(kRanks));
@@ -319,12 +319,12 @@ BOOST_AUTO_TEST_CASE(hooks_take_the_host_36_operators_and_fsdp2s_50) {
   Toy model = equal_units(3, {kMiB, 20 * kMs, 40 * kMs}, kOptimizer);
   for (UnitCost& unit : model.costs.units)
     unit.forward_launch = unit.backward_launch = Seconds(0.1 * kMs);
-  const auto launch = [&](bool per_parameter, double operator_s,
-                          std::optional<Seconds> stated = {}) {
+  const auto launch = [&](bool second, double operator_s, std::optional<Seconds> stated = {}) {
     model.costs.host_operator = Seconds(operator_s);
-    Fsdp options = fsdp(Prefetch::none);
-    options.per_parameter = per_parameter;
-    options.host_overhead = stated;
+    TorchFsdp1 first = fsdp(Prefetch::none);
+    first.host_overhead = stated;
+    const Strategy options =
+        second ? Strategy(TorchFsdp2{.host_overhead = stated}) : Strategy(first);
     const Schedule schedule = schedule_of(options, model, star_cluster(kRanks));
     const Span span =
         span_of(schedule, play(schedule, star_cluster(kRanks)), 0, "launch forward u2");
@@ -335,9 +335,9 @@ BOOST_AUTO_TEST_CASE(hooks_take_the_host_36_operators_and_fsdp2s_50) {
   BOOST_TEST(launch(true, 0) == 0.1 * kMs, near);
   BOOST_TEST(launch(false, 1e-6) == 0.1 * kMs + 36e-6, near);
   BOOST_TEST(launch(false, 0) == 0.1 * kMs, near);
-  for (const bool per_parameter : {true, false}) {
-    BOOST_TEST(launch(per_parameter, 1e-6, Seconds(5e-6)) == 0.1 * kMs + 5e-6, near);
-    BOOST_TEST(launch(per_parameter, 1e-6, Seconds(0)) == 0.1 * kMs, near);
+  for (const bool second : {true, false}) {
+    BOOST_TEST(launch(second, 1e-6, Seconds(5e-6)) == 0.1 * kMs + 5e-6, near);
+    BOOST_TEST(launch(second, 1e-6, Seconds(0)) == 0.1 * kMs, near);
   }
 }
 
@@ -366,7 +366,7 @@ BOOST_AUTO_TEST_CASE(the_limit_bounds_the_gathered_units) {
   // none: the unit that computes and the next. pre: G(U-1)' runs beside FU and GU': one more.
   const Toy model = equal_units(8, {kMiB, 20 * kMs, 40 * kMs}, kOptimizer);
   const auto most = [&](Prefetch prefetch, bool limit) {
-    Fsdp options = fsdp(prefetch);
+    TorchFsdp1 options = fsdp(prefetch);
     options.limit_all_gathers = limit;
     const Schedule schedule = schedule_of(options, model, star_cluster(kRanks));
     return most_gathered(schedule, play(schedule, star_cluster(kRanks)));

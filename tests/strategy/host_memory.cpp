@@ -36,7 +36,7 @@ struct Gpt2 {
       job.checkpointed.push_back(unit.name.starts_with("h."));
   }
   Schedule schedule() const {
-    Schedule made = build_schedule(Ddp{}, job);
+    Schedule made = build_schedule(TorchDdp{}, job);
     made.iterations = 2;
     validate(made);
     return made;

@@ -17,19 +17,31 @@ inline constexpr double kMiB = 1024 * 1024;
 inline constexpr double kMs = 1e-3;
 inline constexpr double kPercent = 1e-7;  // BOOST_CHECK_CLOSE takes percent: 1e-9 relative
 
-inline std::ostream& operator<<(std::ostream& out, Ddp::Compression compression) {
+inline std::ostream& operator<<(std::ostream& out, TorchDdp::Compression compression) {
   static const char* const kNames[] = {"none", "fp16", "bf16"};
   return out << kNames[static_cast<int>(compression)];
 }
 inline std::ostream& operator<<(std::ostream& out, OuterCompression compression) {
   return out << static_cast<int>(compression);
 }
-inline std::ostream& operator<<(std::ostream& out, Fsdp::Prefetch prefetch) {
+inline std::ostream& operator<<(std::ostream& out, TorchFsdp1::Prefetch prefetch) {
   static const char* const kNames[] = {"none", "backward_pre", "backward_post"};
   return out << kNames[static_cast<int>(prefetch)];
 }
 
-inline const Ddp kRingDdp{.algorithm = CollectiveAlgorithm::ring};
+inline const TorchDdp kRingDdp{.algorithm = CollectiveAlgorithm::ring};
+/// Replicas of a layout, in buckets as small as PyTorch's.
+inline const MegatronDdp kMegatronDdp{.bucket_cap_mb = 25};
+inline const MegatronDdp kRingMegatron{.bucket_cap_mb = 25, .algorithm = CollectiveAlgorithm::ring};
+/// The same with an optimizer that is sharded.
+inline TorchDdp zero_1(TorchDdp ddp = {}) {
+  ddp.zero_redundancy_optimizer = true;
+  return ddp;
+}
+inline MegatronDdp zero_1(MegatronDdp ddp) {
+  ddp.use_distributed_optimizer = true;
+  return ddp;
+}
 
 /// A model made by hand with its costs, so that every time can be added up.
 struct Toy {

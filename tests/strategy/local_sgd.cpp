@@ -48,7 +48,7 @@ BOOST_AUTO_TEST_CASE(alone_it_averages_with_nobody) {
 BOOST_DATA_TEST_CASE(for_as_many_samples_ddp_sends_period_times_as_much, data::make({1, 2, 8, 50}),
                      period) {
   const Cluster cluster = star_cluster(4);
-  const Ddp ddp{.algorithm = CollectiveAlgorithm::ring};
+  const TorchDdp ddp{.algorithm = CollectiveAlgorithm::ring};
   const auto steps = static_cast<std::uint32_t>(period);
   BOOST_CHECK_CLOSE(sent(trace_of(ddp, two_units(), cluster, steps)),
                     period * sent(trace_of(ring(period), two_units(), cluster)), kPercent);

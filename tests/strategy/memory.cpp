@@ -74,24 +74,24 @@ BOOST_AUTO_TEST_CASE(every_strategy_gives_back_what_an_iteration_takes) {
 BOOST_AUTO_TEST_CASE(ddp_holds_parameters_states_buckets_activations_and_gradients) {
   // Resident 12 + 24 + 12 = 48. Forward 56. Backward u2 takes 8: 64, leaves 59; backward u1 takes
   // 4: 63.
-  BOOST_TEST(peak(Ddp{}, unlike_units(), star_cluster(4)) == "64 MiB at backward u2");
+  BOOST_TEST(peak(TorchDdp{}, unlike_units(), star_cluster(4)) == "64 MiB at backward u2");
 }
 
 BOOST_AUTO_TEST_CASE(bucket_views_save_one_copy_of_the_gradients) {
   // Without activations: 48 + 12 against 48 and the 8 of u2 on their way into the bucket.
   const Toy model = toy({{4 * kMiB, kMs, kMs}, {8 * kMiB, kMs, kMs}}, kMs);
-  BOOST_TEST(peak(Ddp{}, model, star_cluster(4)) == "60 MiB at backward u1");
-  BOOST_TEST(peak(Ddp{.gradient_as_bucket_view = true}, model, star_cluster(4)) ==
+  BOOST_TEST(peak(TorchDdp{}, model, star_cluster(4)) == "60 MiB at backward u1");
+  BOOST_TEST(peak(TorchDdp{.gradient_as_bucket_view = true}, model, star_cluster(4)) ==
              "56 MiB at backward u2");
   // In no_sync() they are tensors of their own: 48 + 12 + 8 and u2's 8 once more.
-  BOOST_TEST(peak(Ddp{.gradient_as_bucket_view = true, .gradient_accumulation = 2}, unlike_units(),
-                  star_cluster(4)) == "76 MiB at backward u2");
+  BOOST_TEST(peak(TorchDdp{.gradient_as_bucket_view = true, .gradient_accumulation = 2},
+                  unlike_units(), star_cluster(4)) == "76 MiB at backward u2");
 }
 
 BOOST_AUTO_TEST_CASE(accumulated_gradients_stand_through_the_next_forward) {
   // 48 + 12 + 8 at the end of the second forward; its backward makes u2's 8 once more to add them.
   for (const int micro : {2, 3, 9})
-    BOOST_TEST(peak(Ddp{.gradient_accumulation = micro}, unlike_units(), star_cluster(4)) ==
+    BOOST_TEST(peak(TorchDdp{.gradient_accumulation = micro}, unlike_units(), star_cluster(4)) ==
                "76 MiB at backward u2");
 }
 
@@ -101,13 +101,13 @@ BOOST_AUTO_TEST_CASE(gradients_that_are_zeroed_in_place_stand_through_forward) {
   const Cluster cluster = star_cluster(4);
   Job job = job_of(model, cluster);
   job.set_to_none = false;
-  BOOST_TEST(peak(Ddp{}, job) == "76 MiB at backward u2");
+  BOOST_TEST(peak(TorchDdp{}, job) == "76 MiB at backward u2");
 }
 
 BOOST_AUTO_TEST_CASE(a_compressed_bucket_is_a_copy_of_half_its_size) {
   // Buckets 8 and 4. After backward u2: 48 + 8 + 3 = 59, and 4 for its bucket: 63; at the end
   // 48 + 12 and 2. Backward u2 holds 64, u1 63.
-  const Ddp fp16{.bucket_cap_mb = 4, .compression = Ddp::Compression::fp16};
+  const TorchDdp fp16{.bucket_cap_mb = 4, .compression = TorchDdp::Compression::fp16};
   const Toy model = toy({{4 * kMiB, kMs, kMs}, {8 * kMiB, kMs, kMs}}, kMs);
   BOOST_TEST(peak(fp16, model, star_cluster(4)) == "62 MiB at all_reduce bucket 1 (2.00 MiB)");
 }
@@ -118,12 +118,12 @@ BOOST_AUTO_TEST_CASE(foreach_adam_takes_the_denominators_of_all_parameters_at_on
   const Cluster cluster = star_cluster(4);
   Job job = job_of(model, cluster);
   job.optimizer.fused = false;
-  BOOST_TEST(peak(Ddp{}, job) == "72 MiB at optimizer");
+  BOOST_TEST(peak(TorchDdp{}, job) == "72 MiB at optimizer");
   job.optimizer.foreach = false;
-  BOOST_TEST(peak(Ddp{}, job) == "76 MiB at optimizer");
+  BOOST_TEST(peak(TorchDdp{}, job) == "76 MiB at optimizer");
   job.optimizer.foreach = true;  // which a CPU does not do
   job.device = TapeDevice::cpu;
-  BOOST_TEST(peak(Ddp{}, job) == "76 MiB at optimizer");
+  BOOST_TEST(peak(TorchDdp{}, job) == "76 MiB at optimizer");
 }
 
 BOOST_AUTO_TEST_CASE(beside_master_weights_adam_holds_temporaries_of_one_tensor_at_a_time) {
@@ -134,9 +134,9 @@ BOOST_AUTO_TEST_CASE(beside_master_weights_adam_holds_temporaries_of_one_tensor_
   Job job = job_of(model, cluster);
   job.precision = job.optimizer.of = Precision::bf16_master;
   job.optimizer.fused = false;
-  BOOST_TEST(peak(Ddp{}, job) == "78 MiB at optimizer");
+  BOOST_TEST(peak(TorchDdp{}, job) == "78 MiB at optimizer");
   job.optimizer.foreach = false;
-  BOOST_TEST(peak(Ddp{}, job) == "82 MiB at optimizer");
+  BOOST_TEST(peak(TorchDdp{}, job) == "82 MiB at optimizer");
 }
 
 BOOST_AUTO_TEST_CASE(a_checkpointed_unit_is_computed_again_and_holds_its_activations_only_then) {
@@ -145,33 +145,33 @@ BOOST_AUTO_TEST_CASE(a_checkpointed_unit_is_computed_again_and_holds_its_activat
   const Cluster cluster = star_cluster(4);
   Job job = job_of(model, cluster);
   job.checkpointed = {true, true};
-  BOOST_TEST(peak(Ddp{}, job) == "63 MiB at backward u1");
-  const Schedule schedule = build_schedule(Ddp{}, job);
+  BOOST_TEST(peak(TorchDdp{}, job) == "63 MiB at backward u1");
+  const Schedule schedule = build_schedule(TorchDdp{}, job);
   BOOST_TEST(count_of(schedule.programs[0], "recompute") == 2);
   // A forward more: 2 ms; communication ends later by as much.
-  const double plain = step_of(Ddp{}, model, cluster);
+  const double plain = step_of(TorchDdp{}, model, cluster);
   BOOST_CHECK_CLOSE(play(schedule, cluster).end.value(), plain + kMs, kPercent);
 }
 
 BOOST_DATA_TEST_CASE(zero_1_keeps_one_share_of_the_optimizer_state, data::make({1, 2, 4, 8}),
                      ranks) {
   const Cluster cluster = star_cluster(ranks);
-  BOOST_TEST(resident(Zero1{}, unlike_units(), cluster, MemoryKind::optimizer_state) ==
+  BOOST_TEST(resident(zero_1(), unlike_units(), cluster, MemoryKind::optimizer_state) ==
              24 * kMiB / ranks);
-  BOOST_TEST(resident(Zero1{}, unlike_units(), cluster, MemoryKind::parameters) == 12 * kMiB);
+  BOOST_TEST(resident(zero_1(), unlike_units(), cluster, MemoryKind::parameters) == 12 * kMiB);
 }
 
 BOOST_DATA_TEST_CASE(full_shard_keeps_one_share_of_everything, data::make({1, 2, 4, 8}), ranks) {
   const Cluster cluster = star_cluster(ranks);
-  BOOST_TEST(resident(Fsdp{}, unlike_units(), cluster, MemoryKind::optimizer_state) ==
+  BOOST_TEST(resident(TorchFsdp1{}, unlike_units(), cluster, MemoryKind::optimizer_state) ==
              24 * kMiB / ranks);
-  BOOST_TEST(resident(Fsdp{}, unlike_units(), cluster, MemoryKind::parameters) ==
+  BOOST_TEST(resident(TorchFsdp1{}, unlike_units(), cluster, MemoryKind::parameters) ==
              12 * kMiB / ranks);
-  BOOST_TEST(resident(Fsdp{}, unlike_units(), cluster, MemoryKind::buckets) == 0);
+  BOOST_TEST(resident(TorchFsdp1{}, unlike_units(), cluster, MemoryKind::buckets) == 0);
 }
 
 BOOST_AUTO_TEST_CASE(hybrid_shard_keeps_a_share_of_its_group) {
-  const Fsdp hybrid{.sharding = Fsdp::Sharding::hybrid_shard};
+  const TorchFsdp1 hybrid{.sharding = TorchFsdp1::Sharding::hybrid_shard};
   BOOST_TEST(resident(hybrid, unlike_units(), star_cluster(4, 2), MemoryKind::parameters) ==
              6 * kMiB);
   BOOST_TEST(resident(hybrid, unlike_units(), star_cluster(4, 2), MemoryKind::optimizer_state) ==
@@ -179,7 +179,8 @@ BOOST_AUTO_TEST_CASE(hybrid_shard_keeps_a_share_of_its_group) {
 }
 
 BOOST_AUTO_TEST_CASE(offloaded_shards_are_not_on_the_gpu) {
-  const Schedule schedule = schedule_of(Fsdp{.cpu_offload = true}, unlike_units(), star_cluster(4));
+  const Schedule schedule =
+      schedule_of(TorchFsdp1{.cpu_offload = true}, unlike_units(), star_cluster(4));
   BOOST_TEST(schedule.programs[0].setup.empty());
 }
 
@@ -190,12 +191,15 @@ BOOST_AUTO_TEST_CASE(full_shard_holds_one_gathered_unit_and_prefetch_one_more) {
   //               its gradients become one flat tensor: 24 - 3 + 4 = 25
   //   post, none  without u1: 21
   const Cluster cluster = star_cluster(4);
-  const auto with = [](Fsdp::Prefetch prefetch) { return Fsdp{.backward_prefetch = prefetch}; };
-  BOOST_TEST(peak(with(Fsdp::Prefetch::backward_pre), like_units(), cluster) ==
+  const auto with = [](TorchFsdp1::Prefetch prefetch) {
+    return TorchFsdp1{.backward_prefetch = prefetch};
+  };
+  BOOST_TEST(peak(with(TorchFsdp1::Prefetch::backward_pre), like_units(), cluster) ==
              "25 MiB at backward u2");
-  BOOST_TEST(peak(with(Fsdp::Prefetch::backward_post), like_units(), cluster) ==
+  BOOST_TEST(peak(with(TorchFsdp1::Prefetch::backward_post), like_units(), cluster) ==
              "21 MiB at backward u2");
-  BOOST_TEST(peak(with(Fsdp::Prefetch::none), like_units(), cluster) == "21 MiB at backward u2");
+  BOOST_TEST(peak(with(TorchFsdp1::Prefetch::none), like_units(), cluster) ==
+             "21 MiB at backward u2");
 }
 
 BOOST_AUTO_TEST_CASE(on_cpus_the_copy_of_a_gather_stands_beside_the_unit_that_it_overtakes) {
@@ -207,30 +211,30 @@ BOOST_AUTO_TEST_CASE(on_cpus_the_copy_of_a_gather_stands_beside_the_unit_that_it
   Job job = job_of(model, cluster);
   job.device = TapeDevice::cpu;
   job.optimizer = {.kind = OptimizerKind::sgd};
-  BOOST_TEST(peak(Fsdp{}, job) == "63 MiB at backward u2");
+  BOOST_TEST(peak(TorchFsdp1{}, job) == "63 MiB at backward u2");
   // Issued when it is needed, it is over before anything else is taken. Then the reduction of u1:
   // shards and two shard gradients (7 + 3), sent, received and u1's own gradient.
-  BOOST_TEST(peak(Fsdp{.backward_prefetch = Fsdp::Prefetch::none}, job) ==
+  BOOST_TEST(peak(TorchFsdp1{.backward_prefetch = TorchFsdp1::Prefetch::none}, job) ==
              "58 MiB at reduce_scatter u1 (16.0 MiB)");
 }
 
 BOOST_AUTO_TEST_CASE(one_gpu_alone_has_no_buckets) {
   const Toy model = like_units();
-  BOOST_TEST(resident(Ddp{}, model, star_cluster(1), MemoryKind::buckets) == 0);
-  BOOST_TEST(resident(Ddp{}, model, star_cluster(2), MemoryKind::buckets) == 8 * kMiB);
+  BOOST_TEST(resident(TorchDdp{}, model, star_cluster(1), MemoryKind::buckets) == 0);
+  BOOST_TEST(resident(TorchDdp{}, model, star_cluster(2), MemoryKind::buckets) == 8 * kMiB);
 }
 
 BOOST_AUTO_TEST_CASE(frozen_units_have_no_gradients_states_or_buckets) {
   Toy model = like_units();
   model.model.units[0].traits = {{.trained = false}};
-  for (const Strategy& strategy : {Strategy(Ddp{}), Strategy(Fsdp{})}) {
-    const double share = fsdp_in(strategy) ? 0.25 : 1;
+  for (const Strategy& strategy : {Strategy(TorchDdp{}), Strategy(TorchFsdp1{})}) {
+    const double share = shards_parameters(strategy) ? 0.25 : 1;
     BOOST_TEST(resident(strategy, model, star_cluster(4), MemoryKind::optimizer_state) ==
                share * 2 * 4 * kMiB);
     BOOST_TEST(resident(strategy, model, star_cluster(4), MemoryKind::parameters) ==
                share * 8 * kMiB);
   }
-  BOOST_TEST(resident(Ddp{}, model, star_cluster(4), MemoryKind::buckets) == 4 * kMiB);
+  BOOST_TEST(resident(TorchDdp{}, model, star_cluster(4), MemoryKind::buckets) == 4 * kMiB);
 }
 
 BOOST_AUTO_TEST_CASE(states_of_the_host_or_of_pages_are_none_of_the_allocators) {
@@ -239,7 +243,7 @@ BOOST_AUTO_TEST_CASE(states_of_the_host_or_of_pages_are_none_of_the_allocators) 
   const auto states = [&](const Optimizer& optimizer) {
     Job job = job_of(model, cluster);
     job.optimizer = optimizer;
-    const Schedule schedule = build_schedule(Ddp{}, job);
+    const Schedule schedule = build_schedule(TorchDdp{}, job);
     MemoryReplay replay(schedule.programs[0], kPlain);
     replay.iterate();
     return replay.use().by_kind[static_cast<std::size_t>(MemoryKind::optimizer_state)].value();
@@ -253,14 +257,15 @@ BOOST_AUTO_TEST_CASE(states_of_the_host_or_of_pages_are_none_of_the_allocators) 
 BOOST_AUTO_TEST_CASE(under_no_sync_whole_gradients_stay_until_the_last_micro_batch) {
   const Toy model = like_units();
   const auto peak_of = [&](bool no_sync) {
-    const Fsdp options{.gradient_accumulation = 2, .no_sync = no_sync};
+    const TorchFsdp1 options{.gradient_accumulation = 2, .no_sync = no_sync};
     return forecast_memory(schedule_of(options, model, star_cluster(4)).programs[0], kPlain)
         .allocated_peak.value();
   };
   BOOST_TEST(peak_of(true) > peak_of(false) + 4 * kMiB);
-  const Schedule reduced = schedule_of(Fsdp{.gradient_accumulation = 2}, model, star_cluster(4));
+  const Schedule reduced =
+      schedule_of(TorchFsdp1{.gradient_accumulation = 2}, model, star_cluster(4));
   const Schedule kept =
-      schedule_of(Fsdp{.gradient_accumulation = 2, .no_sync = true}, model, star_cluster(4));
+      schedule_of(TorchFsdp1{.gradient_accumulation = 2, .no_sync = true}, model, star_cluster(4));
   BOOST_TEST(count_of(reduced.programs[0], "reduce_scatter") == 4u);
   BOOST_TEST(count_of(kept.programs[0], "reduce_scatter") == 2u);
 }
@@ -268,14 +273,14 @@ BOOST_AUTO_TEST_CASE(under_no_sync_whole_gradients_stay_until_the_last_micro_bat
 BOOST_AUTO_TEST_CASE(shard_grad_op_holds_every_unit_from_forward_to_backward) {
   // Shards 6, both units gathered 8, activations 6: 20, the gradients of u2: 24, without its
   // activations 21, and its flat gradient: 25.
-  const Fsdp options{.sharding = Fsdp::Sharding::shard_grad_op};
+  const TorchFsdp1 options{.sharding = TorchFsdp1::Sharding::shard_grad_op};
   BOOST_TEST(peak(options, like_units(), star_cluster(4)) == "25 MiB at backward u2");
 }
 
 BOOST_AUTO_TEST_CASE(gathering_in_16_bits_halves_what_is_gathered) {
   // As above, 4 instead of 8 gathered (shards stay 6, activations 6), and 2 of gradients: 18.
-  const Fsdp options{.sharding = Fsdp::Sharding::shard_grad_op,
-                     .param_dtype = Precision::bf16_pure};
+  const TorchFsdp1 options{.sharding = TorchFsdp1::Sharding::shard_grad_op,
+                           .param_dtype = Precision::bf16_pure};
   BOOST_TEST(peak(options, like_units(), star_cluster(4)) == "18 MiB at backward u2");
 }
 
@@ -309,7 +314,7 @@ BOOST_AUTO_TEST_CASE(a_worker_of_a_parameter_server_holds_no_optimizer_state) {
 
 }  // namespace
 /// A rank trains adapters on eight sequences a step; blocks are checkpointed.
-Program with_adapters(const Fsdp& fsdp) {
+Program with_adapters(const TorchFsdp1& fsdp) {
   const Lora lora{.rank = 8, .targets = {"q", "v"}};
   Toy blocks{.model = adapt(transformer_model(llama(), {.sequence = 256}), {.lora = lora}),
              .costs = {}};
@@ -345,7 +350,7 @@ BOOST_AUTO_TEST_CASE(reentrant_checkpoints_around_flat_adapters_keep_no_more) {
 
 // A block's own hook prefetches its adapters; the block before comes behind the last of them.
 BOOST_AUTO_TEST_CASE(beside_adapters_backward_holds_one_gathered_block) {
-  const auto gathered_ahead = [](const Fsdp& fsdp) {
+  const auto gathered_ahead = [](const TorchFsdp1& fsdp) {
     const Program program = with_adapters(fsdp);
     std::vector<std::string> labels;
     for (const Op& op : program.ops) labels.push_back(op.title());
@@ -366,7 +371,7 @@ BOOST_AUTO_TEST_CASE(cublas_has_a_workspace_for_each_of_two_threads) {
   const auto held = [&](const char* generation) {
     Cluster cluster = star_cluster(2);
     cluster.groups.front().node.gpu.architecture = gpu_architecture(generation);
-    return resident(Ddp{}, blocks, cluster, MemoryKind::workspace);
+    return resident(TorchDdp{}, blocks, cluster, MemoryKind::workspace);
   };
   BOOST_TEST(held("hopper") == 2 * 32 * kMiB);
   BOOST_TEST(held("ampere") == 2 * 8.125 * kMiB);

@@ -30,7 +30,7 @@ Layout two_micro_batches(int expert = 1) {
 }
 
 /// Of four ranks that share experts.
-Schedule schedule_on(const Fsdp& fsdp, const Cluster& cluster) {
+Schedule schedule_on(const TorchFsdp2& fsdp, const Cluster& cluster) {
   const Layout layout = two_micro_batches(4);
   return schedule_of({fsdp, layout}, share_on(mixture(kBlocks), layout, cluster), cluster);
 }
@@ -75,24 +75,26 @@ double peak_of(const Program& program) {
 // A mesh of one axis is plain data parallelism, operation by operation.
 BOOST_AUTO_TEST_CASE(degrees_of_one_are_as_none) {
   const Cluster cluster = nodes_of(2);
-  const Fsdp stage3{.gradient_accumulation = 2, .flat_gradients = false, .stage3 = Fsdp::Stage3{}};
-  const Ddp ddp{.bucket_cap_mb = 1, .gradient_accumulation = 2, .reducer = true};
+  const DeepspeedZero3 stage3{.gradient_accumulation = 2};
+  const TorchDdp ddp{.bucket_cap_mb = 1, .gradient_accumulation = 2};
+  const Horovod horovod{.cycle_time = Seconds(kMs), .gradient_accumulation = 2};
   const auto deepspeed = [](bool stage2, bool overlap) {
-    return Zero1{.ddp = {.gradient_accumulation = 2},
-                 .deepspeed = Zero1::Deepspeed{.partitions_gradients = stage2,
-                                               .reduce_bucket_size = 100'000,
-                                               .overlap_comm = overlap}};
+    return DeepspeedBuckets{.partitions_gradients = stage2,
+                            .reduce_bucket_size = 100'000,
+                            .overlap_comm = overlap,
+                            .gradient_accumulation = 2};
   };
   const std::vector<Strategy> all = {
       deepspeed(false, false),
       deepspeed(true, false),
       deepspeed(true, true),
       ddp,
-      Zero1{ddp},
-      Fsdp{.gradient_accumulation = 2},
-      Fsdp{.gradient_accumulation = 2, .per_parameter = true},
-      Fsdp{.sharding = Fsdp::Sharding::hybrid_shard, .gradient_accumulation = 2},
-      Fsdp{.gradient_accumulation = 2, .per_parameter = true, .post_forward_group = 2},
+      zero_1(ddp),
+      horovod,
+      TorchFsdp1{.gradient_accumulation = 2},
+      TorchFsdp2{.gradient_accumulation = 2},
+      TorchFsdp1{.sharding = TorchFsdp1::Sharding::hybrid_shard, .gradient_accumulation = 2},
+      TorchFsdp2{.post_forward_group = 2, .gradient_accumulation = 2},
       stage3};
   for (const Strategy& strategy : all) {
     BOOST_TEST_CONTEXT(strategy_name(strategy)) {
@@ -130,18 +132,17 @@ BOOST_AUTO_TEST_CASE(micro_batches_of_sharded_parameters_take_turns_in_a_pipelin
     for (const Program& program : beside.programs) peak_of(program);
     return apart - play(beside, cluster).end.value();
   };
-  const Fsdp sharded{.per_parameter = true};
+  const TorchFsdp2 sharded;
   constexpr auto kOrder = PipelineSchedule::one_f_one_b, kDual = PipelineSchedule::dual_pipe_v;
   BOOST_TEST(hidden(sharded, kOrder, 1e-6) > 0);
-  BOOST_CHECK_CLOSE(hidden(sharded, kDual, kMs), hidden(Ddp{}, kDual, kMs), kPercent);
+  BOOST_CHECK_CLOSE(hidden(sharded, kDual, kMs), hidden(kMegatronDdp, kDual, kMs), kPercent);
   // What is gathered shows a little.
-  BOOST_CHECK_CLOSE(hidden(sharded, kOrder, kMs), hidden(Ddp{}, kOrder, kMs), 1e-4);
+  BOOST_CHECK_CLOSE(hidden(sharded, kOrder, kMs), hidden(kMegatronDdp, kOrder, kMs), 1e-4);
 }
 
 // 16 ranks, experts on 4, groups of 8: of the four with the same experts two are in a group.
 BOOST_AUTO_TEST_CASE(groups_that_shard_have_parts_of_experts) {
-  const Fsdp hybrid{
-      .sharding = Fsdp::Sharding::hybrid_shard, .shard_group = 8, .per_parameter = true};
+  const TorchFsdp2 hybrid{.shard_group = 8};
   const Cluster cluster = nodes_of(4);
   const Schedule schedule = schedule_on(hybrid, cluster);
   const double experts = kBlocks * kExperts / 4 * kExpert * 4;
@@ -164,8 +165,7 @@ BOOST_AUTO_TEST_CASE(groups_that_shard_have_parts_of_experts) {
 }
 
 BOOST_AUTO_TEST_CASE(experts_lie_within_the_groups_that_shard) {
-  const Fsdp hybrid{
-      .sharding = Fsdp::Sharding::hybrid_shard, .shard_group = 2, .per_parameter = true};
+  const TorchFsdp2 hybrid{.shard_group = 2};
   BOOST_CHECK_EXCEPTION(schedule_on(hybrid, nodes_of(4)), InputError, [](const InputError& error) {
     return std::string(error.what()).find("groups of 2 cut through the ranks that share experts") !=
            std::string::npos;
@@ -174,7 +174,7 @@ BOOST_AUTO_TEST_CASE(experts_lie_within_the_groups_that_shard) {
 
 // Of what is gathered each of two ranks keeps half, of experts, too, and backward gathers from two.
 BOOST_AUTO_TEST_CASE(a_part_after_forward_is_a_part_of_experts_too) {
-  Fsdp fsdp{.per_parameter = true};
+  TorchFsdp2 fsdp;
   const Cluster cluster = nodes_of(4);
   const Schedule from_all = schedule_on(fsdp, cluster);
   fsdp.post_forward_group = 2;
@@ -195,10 +195,8 @@ BOOST_AUTO_TEST_CASE(a_part_after_forward_is_a_part_of_experts_too) {
 // the same part.
 BOOST_AUTO_TEST_CASE(zero_3_gathers_among_replicas_of_tensor_ranks) {
   const Cluster cluster = nodes_of(2);
-  const Fsdp stage3{
-      .flat_gradients = false,
-      .stage3 = Fsdp::Stage3{
-          .prefetch_bucket_size = 0, .max_reuse_distance = 0, .param_persistence_threshold = 0}};
+  const DeepspeedZero3 stage3{
+      .prefetch_bucket_size = 0, .max_reuse_distance = 0, .param_persistence_threshold = 0};
   Layout layout = two_micro_batches();
   layout.mesh.tensor = 2;
   const Toy toy = share_on(dense(), layout, cluster);
@@ -214,7 +212,7 @@ BOOST_AUTO_TEST_CASE(zero_3_gathers_among_replicas_of_tensor_ranks) {
 // those that have the same parameters, and these are gathered once.
 BOOST_AUTO_TEST_CASE(zero_2_reduces_among_replicas_of_tensor_and_expert_ranks) {
   const Cluster cluster = nodes_of(4);
-  const Zero1 stage2{.ddp = {}, .deepspeed = Zero1::Deepspeed{.partitions_gradients = true}};
+  const DeepspeedBuckets stage2{.partitions_gradients = true};
   for (const int tensor : {1, 2}) {
     Layout layout = two_micro_batches(4);
     layout.mesh.tensor = tensor;
@@ -238,21 +236,22 @@ BOOST_AUTO_TEST_CASE(zero_2_reduces_among_replicas_of_tensor_and_expert_ranks) {
 BOOST_AUTO_TEST_CASE(hooks_compress_in_every_mesh) {
   const Cluster cluster = nodes_of(2);
   for (const auto& [tensor, pipeline] : {std::pair(2, 1), std::pair(1, 2), std::pair(2, 2)}) {
-    const auto reduced = [&, tensor = tensor, pipeline = pipeline](Ddp::Compression hook) {
+    const auto reduced = [&, tensor = tensor, pipeline = pipeline](TorchDdp::Compression hook) {
       Layout layout = two_micro_batches();
       layout.mesh.tensor = tensor;
       layout.mesh.pipeline = pipeline;
-      layout.runtime = Layout::Runtime::torch;
+      layout.lists_receives = true;
+      layout.scatter_gather_tensors_in_pipeline = false;
       const Toy toy = share_on(dense(), layout, cluster);
-      const Ddp hooked{.compression = hook, .reducer = true};
+      const TorchDdp hooked{.compression = hook};
       const Schedule schedule = schedule_of({hooked, layout}, toy, cluster);
       for (const Program& program : schedule.programs) peak_of(program);
       return sum(sent(schedule, "replicas", CollectiveKind::all_reduce));
     };
-    const double whole = reduced(Ddp::Compression::none);
+    const double whole = reduced(TorchDdp::Compression::none);
     BOOST_TEST(whole > 0);
-    BOOST_CHECK_CLOSE(reduced(Ddp::Compression::fp16), whole / 2, kPercent);
-    BOOST_CHECK_CLOSE(reduced(Ddp::Compression::bf16), whole / 2, kPercent);
+    BOOST_CHECK_CLOSE(reduced(TorchDdp::Compression::fp16), whole / 2, kPercent);
+    BOOST_CHECK_CLOSE(reduced(TorchDdp::Compression::bf16), whole / 2, kPercent);
   }
 }
 
@@ -265,8 +264,7 @@ BOOST_AUTO_TEST_CASE(asynchronous_tensor_ranks_hide_their_exchanges_under_hsdp) 
   cluster.groups.front().node.nvlink->latency = Seconds(0);
   double exchanged = 0;  // of blocks, one after the other
   const auto step = [&](bool exchanges, bool by_pieces) {
-    const Fsdp hybrid{
-        .sharding = Fsdp::Sharding::hybrid_shard, .shard_group = 2, .per_parameter = true};
+    const TorchFsdp2 hybrid{.shard_group = 2};
     Layout layout;
     layout.mesh.tensor = 2;
     layout.sequence_parallel = true;
@@ -322,15 +320,17 @@ BOOST_AUTO_TEST_CASE(tensor_ranks_offload_inputs_of_blocks) {
 // ---- Products of the three axes ----
 
 const std::vector<Strategy::Kind> kKinds = {
-    Ddp{},
-    Ddp{.reducer = true},
-    Zero1{},
-    Zero1{.ddp = {}, .deepspeed = Zero1::Deepspeed{}},
-    Zero1{.ddp = {}, .deepspeed = Zero1::Deepspeed{.partitions_gradients = true}},
-    Fsdp{},
-    Fsdp{.per_parameter = true},
-    Fsdp{.sharding = Fsdp::Sharding::hybrid_shard, .shard_group = 2},
-    Fsdp{.flat_gradients = false, .stage3 = Fsdp::Stage3{}}};
+    TorchDdp{},
+    Horovod{.cycle_time = Seconds(kMs)},
+    kMegatronDdp,
+    zero_1(kMegatronDdp),
+    DeepspeedAllreduce{},
+    DeepspeedBuckets{},
+    DeepspeedBuckets{.partitions_gradients = true},
+    TorchFsdp1{},
+    TorchFsdp2{},
+    TorchFsdp1{.sharding = TorchFsdp1::Sharding::hybrid_shard, .shard_group = 2},
+    DeepspeedZero3{}};
 
 /// None, and of one or two ranks by each axis.
 std::vector<std::optional<Layout>> layouts() {
@@ -350,8 +350,10 @@ BOOST_AUTO_TEST_CASE(every_product_of_axes_plays) {
     for (const Strategy::Kind& sync : kKinds) {
       const Strategy in_step{sync, layout};
       // DeepSpeed refuses ZeRO-3 beside a pipeline (deepspeed/runtime/pipe/engine.py).
-      const Fsdp* fsdp = fsdp_in(in_step);
-      if (fsdp && fsdp->stage3 && layout && layout->mesh.pipeline > 1) continue;
+      const bool zero3 = sync_in<DeepspeedZero3>(in_step) != nullptr;
+      if (zero3 && layout && layout->mesh.pipeline > 1) continue;
+      // Megatron-LM's are ranks of a mesh.
+      if (sync_in<MegatronDdp>(in_step) != nullptr && !layout) continue;
       const Strategy apart{sync, layout, LocalSgd{.period = kPeriod, .replicas = 2}};
       const Toy toy = share_on(mixture(2), layout.value_or(Layout{}), cluster);
       BOOST_TEST_CONTEXT(strategy_name(in_step)) {

@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(zero_bubble_fills_its_bubble_with_weights) {
 BOOST_AUTO_TEST_CASE(replicas_reduce_behind_the_last_backward_of_their_stage) {
   // Two replicas of two stages: the first stage's backward ends last, and its bucket behind it.
   const Layout layout = pipeline(PipelineSchedule::one_f_one_b, 2, 4);
-  const double step = step_of({kRingDdp, layout}, stages(2), star_cluster(4));
+  const double step = step_of({kRingMegatron, layout}, stages(2), star_cluster(4));
   const double reduced = all_reduce_time(2, kMiB);
   BOOST_CHECK_GT(step, expected(2, 4, 1) + reduced);
   BOOST_CHECK_CLOSE(step, expected(2, 4, 1) + reduced, 1);  // latencies of messages of no size
@@ -187,7 +187,7 @@ BOOST_AUTO_TEST_CASE(a_pipeline_drains_between_its_rounds) {
 BOOST_AUTO_TEST_CASE(folded_replicas_stand_for_all) {
   const Layout layout = pipeline(PipelineSchedule::one_f_one_b, 2, 4);
   const Cluster cluster = star_cluster(16);
-  const Schedule whole = schedule_of({kRingDdp, layout}, stages(2), cluster);
+  const Schedule whole = schedule_of({kRingMegatron, layout}, stages(2), cluster);
   std::string why_not;
   const auto folded = fold(whole, cluster, why_not);
   BOOST_REQUIRE_MESSAGE(folded, why_not);

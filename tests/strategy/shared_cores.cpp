@@ -29,7 +29,7 @@ BOOST_DATA_TEST_CASE(a_ddp_step_computes_n_over_c_times_as_long,
                      data::make({1, 2, 4, 6}) * data::make({1, 2, 4}), ranks, cores) {
   const double factor = std::max(1.0, static_cast<double>(ranks) / cores);
   const double all_reduce = ranks > 1 ? all_reduce_time(ranks, kP) : 0;
-  BOOST_CHECK_CLOSE(step_of(Ddp{}, one_unit(), on_cores(star_cluster(ranks), cores)),
+  BOOST_CHECK_CLOSE(step_of(TorchDdp{}, one_unit(), on_cores(star_cluster(ranks), cores)),
                     factor * (kC + kOptimizer) + all_reduce, kPercent);
 }
 
@@ -37,7 +37,7 @@ BOOST_AUTO_TEST_CASE(who_waits_for_a_straggler_leaves_it_the_core) {
   // Rank 1 has three times as much to do. Rank 0 is done after 2 C; the core is never idle until
   // 4 C; the optimizers take 3 + 1 parts.
   const Cluster cluster = on_cores(star_cluster(2), 1);
-  Schedule schedule = schedule_of(Ddp{}, one_unit(), cluster);
+  Schedule schedule = schedule_of(TorchDdp{}, one_unit(), cluster);
   schedule.ranks[1].slowdown = 3;
   const Trace trace = play(schedule, cluster);
   BOOST_CHECK_CLOSE(span_of(schedule, trace, 0, "backward").end.value(), 2 * kC, kPercent);

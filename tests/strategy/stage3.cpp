@@ -17,12 +17,10 @@ constexpr std::size_t kUnits = 4;
 constexpr std::int64_t kElements = 262144;  // of a unit, 1 MiB
 constexpr double kForward = 2 * kMs, kBackward = 4 * kMs, kOptimizer = 8 * kMs;
 
-Fsdp zero3(const Fsdp::Stage3& stage3) { return {.flat_gradients = false, .stage3 = stage3}; }
-
 Toy units() { return equal_units(kUnits, {kMiB, kForward, kBackward}, kOptimizer); }
 
-Program program_of(const Fsdp::Stage3& stage3) {
-  return schedule_of(zero3(stage3), units(), star_cluster(kRanks)).programs.front();
+Program program_of(const DeepspeedZero3& stage3) {
+  return schedule_of(stage3, units(), star_cluster(kRanks)).programs.front();
 }
 
 double sum(const std::vector<double>& sizes) {
@@ -91,12 +89,11 @@ BOOST_AUTO_TEST_CASE(gradients_are_reduced_in_buckets) {
 BOOST_AUTO_TEST_CASE(steps_are_closed_forms) {
   const double g = all_gather_time(kRanks, kMiB), r = all_gather_time(kRanks, kUnits * kMiB);
   const double computes = kUnits * (kForward + kBackward), o = kOptimizer / kRanks;
-  Fsdp::Stage3 none{.prefetch_bucket_size = 0, .max_reuse_distance = 0};
-  BOOST_CHECK_CLOSE(step_of(zero3(none), units(), star_cluster(kRanks)), g + computes + r + o,
-                    kPercent);
+  DeepspeedZero3 none{.prefetch_bucket_size = 0, .max_reuse_distance = 0};
+  BOOST_CHECK_CLOSE(step_of(none, units(), star_cluster(kRanks)), g + computes + r + o, kPercent);
   none.overlap_comm = false;
-  BOOST_CHECK_CLOSE(step_of(zero3(none), units(), star_cluster(kRanks)),
-                    2 * kUnits * g + computes + r + o, kPercent);
+  BOOST_CHECK_CLOSE(step_of(none, units(), star_cluster(kRanks)), 2 * kUnits * g + computes + r + o,
+                    kPercent);
 }
 
 /// A block of two products: each module computes for its share, once its own weights are there.
@@ -110,7 +107,7 @@ BOOST_AUTO_TEST_CASE(a_unit_computes_module_by_module) {
                               .backward_flops = 2.0 * static_cast<double>(elements),
                               .parameter_elements = static_cast<double>(elements)});
   const Program program =
-      schedule_of(zero3({.prefetch_bucket_size = 0, .param_persistence_threshold = 0}), toy,
+      schedule_of(DeepspeedZero3{.prefetch_bucket_size = 0, .param_persistence_threshold = 0}, toy,
                   star_cluster(kRanks))
           .programs.front();
   std::vector<double> forwards;

@@ -273,7 +273,7 @@ def gpu_name(own: dict[str, Any]) -> tuple[str, bool]:
         return own.get("processor") or "CPU", False
     from ..program import shipped
 
-    for line in shipped("platforms/formats/devices.yaml").read_text().splitlines():
+    for line in shipped("platforms/devices.yaml").read_text().splitlines():
         name, colon, value = line.partition(":")
         if colon and name.strip().strip("\"'") == device["name"]:
             return value.split("#")[0].strip().strip("\"'"), True

@@ -25,11 +25,11 @@ std::vector<std::vector<Holding>> holdings_in(const Strategy& strategy, const Jo
   Holding all{.size = parameter_bytes(job.model, job.precision),
               .elements = static_cast<double>(job.model.trainable_parameters()),
               .ranks = ranks};
-  if (const auto* fsdp = fsdp_in(strategy)) {
-    const auto shards = static_cast<double>(shard_group_size(*fsdp, job));
+  if (const auto sharded = sharded_in(strategy)) {
+    const auto shards = static_cast<double>(shard_group_size(*sharded, job));
     all.size = all.size / shards;
     all.elements /= shards;
-    all.ranks = ranks / shard_group_size(*fsdp, job);
+    all.ranks = ranks / shard_group_size(*sharded, job);
     all.group = 1;
   }
   return {{all}};

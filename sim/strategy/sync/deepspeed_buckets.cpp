@@ -12,7 +12,7 @@
 
 namespace rehearse::inline strategy {
 
-void DeepspeedBuckets::setup() {
+void DeepspeedZero12::setup() {
   hold_parameters(builder_);
   hold_surroundings(builder_);
   const std::uint32_t owner = builder_.owner("gradients");
@@ -28,22 +28,22 @@ void DeepspeedBuckets::setup() {
     builder_.hold(builder_.tensor(MemoryKind::optimizer_state, part_bytes(), owner));
 }
 
-std::vector<After> DeepspeedBuckets::before_forward(std::size_t /*unit*/, const Pass& /*pass*/) {
+std::vector<After> DeepspeedZero12::before_forward(std::size_t /*unit*/, const Pass& /*pass*/) {
   return std::exchange(awaited_, {});
 }
 
-std::vector<After> DeepspeedBuckets::before_backward(std::size_t /*unit*/, const Pass& /*pass*/) {
+std::vector<After> DeepspeedZero12::before_backward(std::size_t /*unit*/, const Pass& /*pass*/) {
   return std::exchange(awaited_, {});
 }
 
-Gradients DeepspeedBuckets::gradients(const Pass& pass) const {
+Gradients DeepspeedZero12::gradients(const Pass& pass) const {
   if (!fills(pass)) return pass.first ? Gradients::kept : Gradients::added;
   if (options_.contiguous_gradients) return Gradients::added;
   return options_.partitions_gradients || pass.first ? Gradients::collected : Gradients::added;
 }
 
 /// The first hook of a pass makes the buckets (setup_buckets).
-void DeepspeedBuckets::take_buckets(OpId backward) {
+void DeepspeedZero12::take_buckets(OpId backward) {
   if (std::exchange(taken_, true)) return;
   std::vector<TensorEvent>& events = builder_[backward].memory;
   const auto is_gradient = [&](const TensorEvent& event) {
@@ -60,7 +60,7 @@ void DeepspeedBuckets::take_buckets(OpId backward) {
   events.insert(made + 1, takes.begin(), takes.end());
 }
 
-void DeepspeedBuckets::after_backward(std::size_t unit, OpId backward, const Pass& pass) {
+void DeepspeedZero12::after_backward(std::size_t unit, OpId backward, const Pass& pass) {
   if (job_.model.units[unit].trainable_parameters() == 0) return;
   take_buckets(backward);
   if (!fills(pass)) return;
@@ -73,7 +73,7 @@ void DeepspeedBuckets::after_backward(std::size_t unit, OpId backward, const Pas
 }
 
 /// In the order in which backward makes them, which is that of parameters turned round.
-void DeepspeedBuckets::fill(std::size_t unit, OpId ready) {
+void DeepspeedZero12::fill(std::size_t unit, OpId ready) {
   ready_ = ready;
   const Unit& of = job_.model.units[unit];
   for (std::size_t i = of.tensors.size(); i-- > 0;) {
@@ -90,7 +90,7 @@ void DeepspeedBuckets::fill(std::size_t unit, OpId ready) {
 }
 
 /// Elements that the hooks have copied since the last time.
-void DeepspeedBuckets::copy_into_bucket() {
+void DeepspeedZero12::copy_into_bucket() {
   const Bytes moved = 2 * std::exchange(copied_, 0) * element_;
   if (builder_.costs().copy_time(moved) <= Seconds(0)) return;
   std::vector<After> after = std::exchange(awaited_, {});
@@ -100,13 +100,13 @@ void DeepspeedBuckets::copy_into_bucket() {
 
 /// Whether the bucket has gradients of more parts than one, which are put together once more for
 /// the all_reduce (allreduce_bucket).
-bool DeepspeedBuckets::is_cut(const Kind& kind) const {
+bool DeepspeedZero12::is_cut(const Kind& kind) const {
   const double from = kind.passed - kind.filled;
   return std::floor(from / kind.part) != std::ceil(kind.passed / kind.part) - 1;
 }
 
 /// A kernel behind the last one of the stream that reduces.
-void DeepspeedBuckets::move(const std::string& what, Bytes moved) {
+void DeepspeedZero12::move(const std::string& what, Bytes moved) {
   const Seconds time = builder_.costs().copy_time(moved);
   if (time <= Seconds(0)) return;
   if (!overlaps()) {
@@ -123,7 +123,7 @@ void DeepspeedBuckets::move(const std::string& what, Bytes moved) {
 }
 
 /// Where two buckets take turns, computation waits for the one before (average_tensor).
-void DeepspeedBuckets::flush() {
+void DeepspeedZero12::flush() {
   copy_into_bucket();
   if (kinds_[0].filled + kinds_[1].filled == 0) return;
   if (overlaps()) awaited_ = reduced_;
@@ -140,7 +140,7 @@ void DeepspeedBuckets::flush() {
 /// Divided, put together, summed, and of a rank's part copied back and into what stays of it.
 /// Beside ranks that share a sequence the sum is of fp32 (seq_parallel_communication_data_type),
 /// else where it is asked for (communication_data_type; both allreduce_bucket).
-void DeepspeedBuckets::reduce(Kind& kind, const std::string& name) {
+void DeepspeedZero12::reduce(Kind& kind, const std::string& name) {
   const Bytes size = kind.filled * element_;
   const Bytes part = size / static_cast<double>(kind.ranks);
   const bool cut = !options_.contiguous_gradients || is_cut(kind);
@@ -155,7 +155,7 @@ void DeepspeedBuckets::reduce(Kind& kind, const std::string& name) {
                                         {.kind = CollectiveKind::all_reduce,
                                          .group = kind.group,
                                          .size = wire,
-                                         .algorithm = algorithm_},
+                                         .algorithm = options_.algorithm},
                                         std::move(reduced_));
     const TensorId copy = builder_.tensor(
         MemoryKind::communication, (cut ? size : Bytes(0)) + (widens ? wire : Bytes(0)), owner());
@@ -180,7 +180,7 @@ void DeepspeedBuckets::reduce(Kind& kind, const std::string& name) {
 }
 
 /// Behind the last bucket of a pass.
-void DeepspeedBuckets::finish_pass() {
+void DeepspeedZero12::finish_pass() {
   flush();
   if (reduced_.empty()) return;
   if (overlaps()) builder_.block_host("reductions", reduced_);
@@ -195,13 +195,13 @@ void DeepspeedBuckets::finish_pass() {
   for (Kind& kind : kinds_) kind.passed = 0;
 }
 
-void DeepspeedBuckets::after_pass(const Pass& pass) {
+void DeepspeedZero12::after_pass(const Pass& pass) {
   if (pass.what != PipelineAction::forward && pass.what != PipelineAction::input && fills(pass))
     finish_pass();
 }
 
 /// Stage 1 behind the last backward: reduce_gradients goes through parameters in their own order.
-void DeepspeedBuckets::fill_from_grads() {
+void DeepspeedZero12::fill_from_grads() {
   const OpId computed = *builder_.last_computed();
   for (std::size_t unit = 0; unit < job_.model.units.size(); ++unit) {
     fill(unit, computed);
@@ -211,12 +211,12 @@ void DeepspeedBuckets::fill_from_grads() {
   finish_pass();
 }
 
-Program deepspeed_buckets(const Zero1& options, const RankJob& rank) {
+Program deepspeed_buckets(const DeepspeedBuckets& options, const RankJob& rank) {
   const Job& job = rank.job;
   const StagePlan plan =
-      job.stage ? *job.stage : StagePlan::alone(job.model, options.ddp.gradient_accumulation);
+      job.stage ? *job.stage : StagePlan::alone(job.model, options.gradient_accumulation);
   ProgramBuilder builder(rank.name, rank.costs, job);
-  DeepspeedBuckets sync(options, rank, plan, builder);
+  DeepspeedZero12 sync(options, rank, plan, builder);
   return walk(plan, builder, sync);
 }
 

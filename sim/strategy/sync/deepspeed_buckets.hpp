@@ -11,12 +11,11 @@ namespace rehearse::inline strategy {
 
 /// The hooks of DeepSpeed's ZeRO-1 and ZeRO-2 beside walk(): buckets in deepspeed_buckets.cpp, the
 /// step in deepspeed_step.cpp.
-class DeepspeedBuckets : public Sync {
+class DeepspeedZero12 : public Sync {
  public:
-  DeepspeedBuckets(const Zero1& options, const RankJob& rank, const StagePlan& plan,
-                   ProgramBuilder& builder)
-      : options_(*options.deepspeed),
-        algorithm_(options.ddp.algorithm),
+  DeepspeedZero12(const DeepspeedBuckets& options, const RankJob& rank, const StagePlan& plan,
+                  ProgramBuilder& builder)
+      : options_(options),
         job_(rank.job),
         node_(rank.group.node),
         plan_(plan),
@@ -82,8 +81,7 @@ class DeepspeedBuckets : public Sync {
   void gather_parameters();
   std::uint32_t owner() const { return builder_.program.tensors[own_.index()].owner; }
 
-  const Zero1::Deepspeed& options_;
-  CollectiveAlgorithm algorithm_;
+  const DeepspeedBuckets& options_;
   const Job& job_;
   const Node& node_;
   const StagePlan& plan_;

@@ -17,7 +17,7 @@ constexpr Bytes kLooks(6 + 5 + 13 + 3 + 5 + 4), kNorm(8 + 8);
 
 /// A look for infinities in 16 bits and a norm in any case, of each gradient by itself. Then what
 /// the optimizer reads, in fp32 and scaled, for which all of the part is put together.
-void DeepspeedBuckets::prepare(std::vector<After>& ready) {
+void DeepspeedZero12::prepare(std::vector<After>& ready) {
   const double elements = part_bytes() / element_;
   const auto pass = [&](Verb verb, const char* what, Bytes moved, double slower = 1) {
     const Seconds time = slower * builder_.costs().copy_time(moved);
@@ -25,7 +25,7 @@ void DeepspeedBuckets::prepare(std::vector<After>& ready) {
     ready = {{builder_.kernel(verb, what, Phase::optimizer, time, std::move(ready))}};
     return true;
   };
-  const GradientPasses how{.lane = nccl_, .shards = shards_, .algorithm = algorithm_};
+  const GradientPasses how{.lane = nccl_, .shards = shards_, .algorithm = options_.algorithm};
   if (element_ < Bytes(4) && pass(Verb::unscale, "gradients, looked at", elements * kLooks)) {
     add_up(builder_, "infinities in gradients", how, ready);
     builder_.block_host("infinities in gradients", ready);
@@ -42,7 +42,7 @@ void DeepspeedBuckets::prepare(std::vector<After>& ready) {
 }
 
 /// Elements of the largest gradient.
-double DeepspeedBuckets::largest() const {
+double DeepspeedZero12::largest() const {
   std::int64_t most = 0;
   for (const Unit& unit : job_.model.units)
     for (std::size_t i = 0; i < unit.tensors.size(); ++i)
@@ -51,7 +51,7 @@ double DeepspeedBuckets::largest() const {
 }
 
 /// One tensor for all that is stored alike, as each of DeepSpeed's groups has.
-std::vector<Trained> DeepspeedBuckets::parts() const {
+std::vector<Trained> DeepspeedZero12::parts() const {
   std::map<StoredAs, Trained> all;
   for (const Trained& one : trained(job_, shards_)) {
     Trained& part =
@@ -65,7 +65,7 @@ std::vector<Trained> DeepspeedBuckets::parts() const {
 
 /// Gradients of a part are flat, then in fp32, and go as they were; where a part has been a copy of
 /// parameters in the same type it is copied back.
-void DeepspeedBuckets::update_part(std::vector<After> ready) {
+void DeepspeedZero12::update_part(std::vector<After> ready) {
   Seconds time = optimizer_time(builder_, shards_, node_);
   if (!keeps_partition()) time -= part_bytes() / node_.pcie.bandwidth;  // backward has sent them
   step_ = optimizer(builder_, time, std::move(ready));
@@ -90,7 +90,7 @@ void DeepspeedBuckets::update_part(std::vector<After> ready) {
 }
 
 /// In front of the next forward: each kind's all at once.
-void DeepspeedBuckets::gather_parameters() {
+void DeepspeedZero12::gather_parameters() {
   OpId last = step_;
   for (const Kind& kind : kinds_) {
     const double elements = kind.part * static_cast<double>(kind.ranks);
@@ -99,7 +99,7 @@ void DeepspeedBuckets::gather_parameters() {
                                {.kind = CollectiveKind::all_gather,
                                 .group = kind.group,
                                 .size = elements * element_,
-                                .algorithm = algorithm_},
+                                .algorithm = options_.algorithm},
                                {{last}});
     builder_[last].remark = ", updated";
   }
@@ -108,11 +108,11 @@ void DeepspeedBuckets::gather_parameters() {
   awaited_ = {{last}};
 }
 
-void DeepspeedBuckets::step() {
+void DeepspeedZero12::step() {
   if (!options_.partitions_gradients && !overlaps()) fill_from_grads();
   std::vector<After> ready = std::exchange(awaited_, {});
-  finish_gradients(builder_, {nccl_, element_, static_cast<double>(shards_.all), algorithm_},
-                   ready);
+  finish_gradients(builder_,
+                   {nccl_, element_, static_cast<double>(shards_.all), options_.algorithm}, ready);
   prepare(ready);
   update_part(std::move(ready));
   gather_parameters();

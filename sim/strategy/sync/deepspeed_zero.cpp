@@ -14,7 +14,8 @@ namespace {
 
 class DeepspeedZero : public Sync {
  public:
-  DeepspeedZero(const Fsdp& options, const RankJob& rank, const std::vector<FlatParameter>& runs,
+  DeepspeedZero(const DeepspeedZero3& options, const ShardedParameters& sharded,
+                const RankJob& rank, const std::vector<FlatParameter>& runs,
                 const Stage3Modules& modules, const Shards& shards, ProgramBuilder& builder)
       : options_(options),
         job_(rank.job),
@@ -23,7 +24,7 @@ class DeepspeedZero : public Sync {
         runs_(runs),
         modules_(modules),
         builder_(builder),
-        memory_(builder, options, runs, shards),
+        memory_(builder, sharded, runs, shards),
         nccl_(builder.lane("nccl", LaneKind::communication)),
         gather_of_(modules.all.size()),
         gone_(modules.all.size(), true),
@@ -39,7 +40,6 @@ class DeepspeedZero : public Sync {
   void step() override;
 
  private:
-  const Fsdp::Stage3& stage3() const { return *options_.stage3; }
   /// What tensor ranks exchange lies between parts of a unit, whose modules do not come one by one.
   bool exchanges(std::size_t unit) const { return !job_.model.units[unit].exchanges.empty(); }
   bool plays_whole(std::size_t unit) const { return job_.is_checkpointed(unit) || exchanges(unit); }
@@ -56,7 +56,7 @@ class DeepspeedZero : public Sync {
   void collect_run(std::size_t unit);
   void flush();
 
-  const Fsdp& options_;
+  const DeepspeedZero3& options_;
   const Job& job_;
   const Node& node_;
   Shards shards_;
@@ -115,7 +115,7 @@ void DeepspeedZero::gather(const std::vector<std::size_t>& modules, bool backwar
 OpId DeepspeedZero::communicate(const std::string& name, const Collective& collective,
                                 std::vector<After> after) {
   const bool reduces = collective.kind == CollectiveKind::reduce_scatter;
-  if ((reduces || !stage3().overlap_comm) && computed_) after.push_back({*computed_});
+  if ((reduces || !options_.overlap_comm) && computed_) after.push_back({*computed_});
   const OpId op = builder_.collective(nccl_, name, collective, std::move(after));
   communicated_ = op;
   return op;
@@ -130,12 +130,12 @@ std::vector<After> DeepspeedZero::fetch(std::size_t module, bool backward) {
   std::vector<After> after = {{*gather_of_[module]}};
   if (!use.prefetched.empty()) gather(use.prefetched, backward);
   if (use.released) gone_[module] = true;
-  if (!stage3().overlap_comm) after.push_back({*communicated_});
+  if (!options_.overlap_comm) after.push_back({*communicated_});
   return after;
 }
 
 std::vector<After> DeepspeedZero::not_overlapped() const {
-  if (stage3().overlap_comm || !communicated_) return {};
+  if (options_.overlap_comm || !communicated_) return {};
   return {{*communicated_}};
 }
 
@@ -248,7 +248,7 @@ void DeepspeedZero::after_pass(const Pass& pass) {
 
 /// Into the bucket, once it is reduced where they do not fit. `small`: of what stays whole.
 void DeepspeedZero::collect(std::int64_t elements, bool small) {
-  if (!small && bucket_ > 0 && bucket_ + elements > stage3().reduce_bucket_size) flush();
+  if (!small && bucket_ > 0 && bucket_ + elements > options_.reduce_bucket_size) flush();
   bucket_ += elements;
 }
 
@@ -297,14 +297,15 @@ void DeepspeedZero::step() {
 
 }  // namespace
 
-Program deepspeed_zero(const Fsdp& options, const RankJob& rank, const Shards& shards) {
+Program deepspeed_zero(const DeepspeedZero3& options, const RankJob& rank, const Shards& shards) {
   const Job& job = rank.job;
   const StagePlan plan =
       job.stage ? *job.stage : StagePlan::alone(job.model, options.gradient_accumulation);
-  const std::vector<FlatParameter> runs = wrap(job.model, options, job.precision, shards);
-  const Stage3Modules modules(*options.stage3, job, rank.costs);
-  ProgramBuilder builder(rank.name, modules.costs, job, computes_in(options, job.precision));
-  DeepspeedZero sync(options, rank, runs, modules, shards, builder);
+  const ShardedParameters sharded(options);
+  const std::vector<FlatParameter> runs = wrap(job.model, sharded, job.precision, shards);
+  const Stage3Modules modules(options, job, rank.costs);
+  ProgramBuilder builder(rank.name, modules.costs, job, computes_in(sharded, job.precision));
+  DeepspeedZero sync(options, sharded, rank, runs, modules, shards, builder);
   return walk(plan, builder, sync);
 }
 

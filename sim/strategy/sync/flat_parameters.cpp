@@ -13,14 +13,14 @@ std::int64_t padded(std::int64_t elements, std::int64_t shards) {
 }
 
 // Whether the run so far is complete, so that a further unit with parameters starts the next one.
-bool complete(const Fsdp& options, std::int64_t elements) {
+bool complete(const ShardedParameters& options, std::int64_t elements) {
   switch (options.wrap) {
-    case Fsdp::Wrap::unit:
-    case Fsdp::Wrap::blocks:
+    case TorchFsdp1::Wrap::unit:
+    case TorchFsdp1::Wrap::blocks:
       return elements > 0;
-    case Fsdp::Wrap::model:
+    case TorchFsdp1::Wrap::model:
       return false;
-    case Fsdp::Wrap::size:
+    case TorchFsdp1::Wrap::size:
       return elements >= options.min_num_params;
   }
   return false;
@@ -70,8 +70,8 @@ void add_unit(const Unit& unit, Precision precision, bool apart, bool shards_sca
 }
 
 /// By unit: whether the root holds it beside the blocks of a chain.
-std::vector<bool> around_blocks(const Model& model, const Fsdp& options) {
-  std::vector<bool> rest(model.units.size(), options.wrap == Fsdp::Wrap::blocks);
+std::vector<bool> around_blocks(const Model& model, const ShardedParameters& options) {
+  std::vector<bool> rest(model.units.size(), options.wrap == TorchFsdp1::Wrap::blocks);
   for (const std::size_t block : counted_units(model)) rest[block] = false;
   return rest;
 }
@@ -83,8 +83,8 @@ FlatParameter* root_of(std::vector<FlatParameter>& runs) {
 
 }  // namespace
 
-std::vector<FlatParameter> wrap(const Model& model, const Fsdp& options, Precision precision,
-                                const Shards& shards, bool apart) {
+std::vector<FlatParameter> wrap(const Model& model, const ShardedParameters& options,
+                                Precision precision, const Shards& shards, bool apart) {
   std::vector<FlatParameter> runs;
   std::int64_t held = 0;
   std::vector<bool> rest = around_blocks(model, options);
@@ -94,7 +94,7 @@ std::vector<FlatParameter> wrap(const Model& model, const Fsdp& options, Precisi
     FlatParameter* const root = root_of(runs);
     if (rest[unit] && root != nullptr) {
       root->apart.push_back(unit);
-      add_unit(model.units[unit], precision, apart, options.per_parameter, *root);
+      add_unit(model.units[unit], precision, apart, options.keeps_tensors(), *root);
       continue;
     }
     if (runs.empty() || rest[unit] || begins || (elements > 0 && complete(options, held))) {
@@ -103,8 +103,8 @@ std::vector<FlatParameter> wrap(const Model& model, const Fsdp& options, Precisi
     }
     held += elements;
     runs.back().last = unit;
-    add_unit(model.units[unit], precision, apart, options.per_parameter, runs.back());
-    if (options.wrap == Fsdp::Wrap::size)
+    add_unit(model.units[unit], precision, apart, options.keeps_tensors(), runs.back());
+    if (options.wrap == TorchFsdp1::Wrap::size)
       runs.back().wrapped_modules += modules_of_size(model.units[unit], options.min_num_params);
   }
   for (FlatParameter& run : runs) run.wrapped_modules = std::max(1.0, run.wrapped_modules);
@@ -115,7 +115,7 @@ std::vector<FlatParameter> wrap(const Model& model, const Fsdp& options, Precisi
     run.trained_experts = padded(run.trained_experts, shards.experts);
     // Tensors of several types are never flat.
     const bool flat = run.storage == StoredAs::model && run.others == Bytes(0);
-    const bool all = flat && run.trained > 0 && options.flat_gradients && !options.per_parameter;
+    const bool all = flat && run.trained > 0 && options.held == ShardedParameters::Held::flat;
     run.graded = all ? run.elements : run.trained;
   }
   if (runs.size() == 1 && runs.front().elements == 0 && runs.front().others == Bytes(0))

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "strategy/optimizer_step.hpp"
+#include "strategy/sharded_parameters.hpp"
 
 namespace rehearse::inline strategy {
 
@@ -43,7 +44,7 @@ struct FlatParameter {
 /// Cuts a model's units as the wrap policy says. Units without parameters join the run before them
 /// (or after, at the start). A model without parameters gives no runs. `apart`: other ranks share
 /// the experts.
-std::vector<FlatParameter> wrap(const Model& model, const Fsdp& options, Precision precision,
-                                const Shards& shards, bool apart = false);
+std::vector<FlatParameter> wrap(const Model& model, const ShardedParameters& options,
+                                Precision precision, const Shards& shards, bool apart = false);
 
 }  // namespace rehearse::inline strategy

@@ -19,7 +19,7 @@ constexpr std::int64_t kSubGroup = 1'000'000'000;
 
 }  // namespace
 
-FsdpMemory::FsdpMemory(ProgramBuilder& builder, const Fsdp& options,
+FsdpMemory::FsdpMemory(ProgramBuilder& builder, const ShardedParameters& options,
                        const std::vector<FlatParameter>& runs, const Shards& shards)
     : builder_(builder),
       options_(options),
@@ -55,12 +55,12 @@ FsdpMemory::RunTensors FsdpMemory::make_tensors(std::size_t run) {
   all.copied = make(MemoryKind::gathered, copies ? share(stored_element_) : Bytes(0), kUnshard);
   all.low_precision =
       make(MemoryKind::gathered, casts ? share(gathered_element_) : Bytes(0), kUnshard);
-  all.output = make(MemoryKind::gathered, options_.per_parameter ? gathered : Bytes(0), kUnshard);
+  all.output = make(MemoryKind::gathered, options_.keeps_tensors() ? gathered : Bytes(0), kUnshard);
   all.part = make(MemoryKind::gathered, part_after_forward(options_, gathered), 0);
   all.gathered_forward = make(MemoryKind::gathered, gathered, kUnshard);
   all.gathered_backward = make(MemoryKind::gathered, gathered, kUnshard);
   // FSDP2 copies the gradients of its parameters into what is reduced, in its type.
-  const bool flattens = !options_.per_parameter;
+  const bool flattens = !options_.keeps_tensors();
   all.flat = make(MemoryKind::gradients,
                   gradients(flat, flattens ? gathered_element_ : reduced_element_), 0);
   all.whole = make(MemoryKind::gradients,
@@ -101,7 +101,7 @@ void FsdpMemory::gather(std::size_t run, OpId op, bool backward) {
   builder_.note(op, {all.held, Action::finish});
   builder_.take(op, all.low_precision);
   builder_.take(op, all.output);
-  if (!options_.per_parameter) builder_.take(op, all.held);
+  if (!options_.keeps_tensors()) builder_.take(op, all.held);
   builder_.take(op, all.gloo);
   if (backward) builder_.give(op, all.part);
   builder_.give(op, all.low_precision);
@@ -112,7 +112,7 @@ void FsdpMemory::gather(std::size_t run, OpId op, bool backward) {
 void FsdpMemory::finish_gather(std::size_t run) {
   RunTensors& all = tensors_[run];
   if (all.gathering) {
-    if (options_.per_parameter) builder_.take(builder_.last(), all.held);
+    if (options_.keeps_tensors()) builder_.take(builder_.last(), all.held);
     builder_.give(builder_.last(), all.gloo);
     builder_.give(builder_.last(), all.output);
   }

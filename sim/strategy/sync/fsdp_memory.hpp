@@ -14,8 +14,8 @@ namespace rehearse::inline strategy {
 class FsdpMemory {
  public:
   /// All references outlive it.
-  FsdpMemory(ProgramBuilder& builder, const Fsdp& options, const std::vector<FlatParameter>& runs,
-             const Shards& shards);
+  FsdpMemory(ProgramBuilder& builder, const ShardedParameters& options,
+             const std::vector<FlatParameter>& runs, const Shards& shards);
 
   /// Bytes of a run's elements, and of a rank's share as it is stored.
   static Bytes whole(const FlatParameter& run, Bytes element) {
@@ -25,8 +25,9 @@ class FsdpMemory {
     if (run.storage == StoredAs::fp32) element = Bytes(4);
     return static_cast<double>(run.graded + run.trained_experts) * element;
   }
-  /// Of a whole run, what a rank keeps between forward and backward (Fsdp::post_forward_group).
-  static Bytes part_after_forward(const Fsdp& options, Bytes whole) {
+  /// Of a whole run, what a rank keeps between forward and backward
+  /// (TorchFsdp2::post_forward_group).
+  static Bytes part_after_forward(const ShardedParameters& options, Bytes whole) {
     return options.post_forward_group > 0 ? whole / options.post_forward_group : Bytes(0);
   }
   Bytes stored(std::size_t run) const;
@@ -87,7 +88,7 @@ class FsdpMemory {
   std::optional<TensorId> last_ready(std::size_t run) const;
 
   ProgramBuilder& builder_;
-  const Fsdp& options_;
+  const ShardedParameters& options_;
   const std::vector<FlatParameter>& runs_;
   Shards shards_;
   Bytes stored_element_, gathered_element_, reduced_element_;

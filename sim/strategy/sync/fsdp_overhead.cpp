@@ -17,8 +17,9 @@ Bytes converted(double elements, Bytes from, Bytes to) {
 
 // The root's own parameters stay gathered (_post_forward_reshard in
 // torch/distributed/fsdp/_runtime_utils.py), and a model that is wrapped as a whole is all root.
-bool reshards_after_forward(const Fsdp& options, const std::vector<FlatParameter>& runs) {
-  return options.sharding != Fsdp::Sharding::shard_grad_op && runs.size() > 1;
+bool reshards_after_forward(const ShardedParameters& options,
+                            const std::vector<FlatParameter>& runs) {
+  return options.sharding != TorchFsdp1::Sharding::shard_grad_op && runs.size() > 1;
 }
 
 // FSDP's hooks run on the host before a FlatParameter's first unit, either way; and autograd copies
@@ -30,13 +31,14 @@ bool reshards_after_forward(const Fsdp& options, const std::vector<FlatParameter
 // FSDP2 copies each share into what is gathered, what is gathered into the parameters, and whole
 // gradients into what is reduced (fully_shard/_fsdp_collectives.py).
 StepCosts with_fsdp_overhead(StepCosts costs, const std::vector<FlatParameter>& runs,
-                             const Fsdp& options, const Job& job, const Shards& shards) {
+                             const ShardedParameters& options, const Job& job,
+                             const Shards& shards) {
   const bool alone = job.replicas() == 1;
   const Precision computes = computes_in(options, job.precision);
   const Bytes stored = parameter_element(job.precision);
   const Bytes gathered = parameter_element(computes);
   const Bytes reduced = parameter_element(options.reduce_dtype.value_or(computes));
-  const double usual = alone ? 0 : options.per_parameter ? kHooks : kFlatHooks;
+  const double usual = alone ? 0 : options.keeps_tensors() ? kHooks : kFlatHooks;
   for (const FlatParameter& run : runs) {
     const Seconds hooks =
         run.wrapped_modules * options.host_overhead.value_or(usual * costs.host_operator);
@@ -44,7 +46,7 @@ StepCosts with_fsdp_overhead(StepCosts costs, const std::vector<FlatParameter>& 
     costs.units[run.last].backward_launch += hooks;
     if (alone) continue;
     const double own = run.own(shards);
-    if (options.per_parameter) {
+    if (options.keeps_tensors()) {
       const Bytes whole = FsdpMemory::whole(run, gathered);
       const Bytes gather = own * (stored + gathered) + 2 * whole;
       // A part of those after forward is copied out of what was gathered, and into it again.

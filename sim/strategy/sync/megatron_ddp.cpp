@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/error.hpp"
+#include "strategy/buckets.hpp"
 #include "strategy/holdings.hpp"
 #include "strategy/sync/programs.hpp"
 
@@ -15,16 +17,16 @@ constexpr Bytes kMiB(1024.0 * 1024.0);
 /// distributed_data_parallel.py: gradients of a bucket, and of each replica where that is more.
 constexpr double kBucketElements = 40e6, kBucketElementsPerReplica = 1e6;
 
-class MegatronDdp : public Sync {
+class BufferedGradients : public Sync {
  public:
-  MegatronDdp(const Replication& options, const RankJob& rank, ProgramBuilder& builder)
+  BufferedGradients(const MegatronDdp& options, const RankJob& rank, ProgramBuilder& builder)
       : options_(options),
         job_(rank.job),
         node_(rank.group.node),
         plan_(*rank.job.stage),
         builder_(builder),
         nccl_(builder.lane("nccl", LaneKind::communication)),
-        element_(main_gradient_element(options.ddp, rank.job.precision)),
+        element_(*main_gradient_element(Strategy(options), rank.job.precision)),
         first_forward_(rank.job.model.units.size()) {
     for (std::size_t part = 0; part < plan_.parts.size(); ++part) {
       const auto [first, end] = std::pair(plan_.parts[part].first, plan_.parts[part].end);
@@ -56,7 +58,7 @@ class MegatronDdp : public Sync {
   OpId exchange(CollectiveKind kind, const std::string& what, Bytes size, bool experts, OpId after);
   Shards shards() const;
 
-  const Replication options_;
+  const MegatronDdp options_;
   const Job& job_;
   const Node& node_;
   const StagePlan& plan_;
@@ -73,30 +75,30 @@ class MegatronDdp : public Sync {
 
 /// Of a bucket. Without overlap, behind the first stage and of a rank's further parts it is one, as
 /// nothing would be gained.
-Bytes MegatronDdp::cap(std::size_t part) const {
-  if (options_.ddp.bucket_cap_mb > 0) return options_.ddp.bucket_cap_mb * kMiB;
+Bytes BufferedGradients::cap(std::size_t part) const {
+  if (options_.bucket_cap_mb) return *options_.bucket_cap_mb * kMiB;
   const bool first_stage = part == 0 && !plan_.parts[0].input;
-  if (!options_.ddp.overlap_grad_reduce || !first_stage) return Bytes(1e18);
+  if (!options_.overlap_grad_reduce || !first_stage) return Bytes(1e18);
   const auto replicas = static_cast<double>(job_.replicas());
   return std::max(kBucketElements, kBucketElementsPerReplica * replicas) * element_;
 }
 
-void MegatronDdp::setup() {
+void BufferedGradients::setup() {
   if (plan_.expert_replicas_group)
     expert_nccl_ = builder_.lane("nccl (experts' replicas)", LaneKind::communication);
-  hold_parameters(builder_, options_.ddp.fp8_param_gather);
+  hold_parameters(builder_, options_.fp8_param_gather);
   hold_surroundings(builder_);
   for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket)
     builder_.hold(builder_.tensor(MemoryKind::gradients, buckets_[bucket].size,
                                   builder_.owner("bucket " + std::to_string(bucket))));
 }
 
-std::vector<After> MegatronDdp::before_forward(std::size_t /*unit*/, const Pass& /*pass*/) {
+std::vector<After> BufferedGradients::before_forward(std::size_t /*unit*/, const Pass& /*pass*/) {
   begun_ = builder_.program.ops.size();
   return {};
 }
 
-void MegatronDdp::after_forward(std::size_t unit, OpId /*forward*/, const Pass& /*pass*/) {
+void BufferedGradients::after_forward(std::size_t unit, OpId /*forward*/, const Pass& /*pass*/) {
   if (first_forward_[unit]) return;
   const auto& ops = builder_.program.ops;
   const auto first = std::find_if(ops.begin() + static_cast<std::ptrdiff_t>(begun_), ops.end(),
@@ -104,25 +106,25 @@ void MegatronDdp::after_forward(std::size_t unit, OpId /*forward*/, const Pass& 
   first_forward_[unit] = OpId(static_cast<std::size_t>(first - ops.begin()));
 }
 
-void MegatronDdp::after_backward(std::size_t unit, OpId backward, const Pass& pass) {
-  if (!pass.last || !options_.ddp.overlap_grad_reduce) return;
+void BufferedGradients::after_backward(std::size_t unit, OpId backward, const Pass& pass) {
+  if (!pass.last || !options_.overlap_grad_reduce) return;
   for (std::size_t bucket = first_bucket_[pass.part]; bucket < first_bucket_[pass.part + 1];
        ++bucket)
     if (buckets_[bucket].first_unit == unit) reduced_.push_back(reduce(bucket, backward));
 }
 
-OpId MegatronDdp::exchange(CollectiveKind kind, const std::string& what, Bytes size, bool experts,
-                           OpId after) {
+OpId BufferedGradients::exchange(CollectiveKind kind, const std::string& what, Bytes size,
+                                 bool experts, OpId after) {
   return builder_.collective(experts ? *expert_nccl_ : nccl_, what,
                              {.kind = kind,
                               .group = experts ? *plan_.expert_replicas_group : 0,
                               .size = size,
-                              .algorithm = options_.ddp.algorithm},
+                              .algorithm = options_.algorithm},
                              {{after}});
 }
 
-Shards MegatronDdp::shards() const {
-  if (!options_.sharded_optimizer) return 1;
+Shards BufferedGradients::shards() const {
+  if (!options_.use_distributed_optimizer) return 1;
   const auto all = static_cast<std::int64_t>(job_.replicas());
   if (!plan_.expert_replicas_group) return all;
   return {all, static_cast<std::int64_t>(plan_.expert_replicas)};
@@ -130,7 +132,7 @@ Shards MegatronDdp::shards() const {
 
 /// Each is looked at for NaNs, and divided by the number of replicas in place: experts' too, whose
 /// gradients come of all replicas' tokens (param_and_grad_buffer.py, start_grad_sync).
-After MegatronDdp::reduce(std::size_t bucket, OpId backward) {
+After BufferedGradients::reduce(std::size_t bucket, OpId backward) {
   const Bytes size = buckets_[bucket].size;
   const bool experts = buckets_[bucket].experts;
   const std::string name = "bucket " + std::to_string(bucket);
@@ -138,26 +140,26 @@ After MegatronDdp::reduce(std::size_t bucket, OpId backward) {
   const auto pass = [&](const char* what, double passes) {
     ready = builder_.copy(name + what, passes * size, {{ready}}).value_or(ready);
   };
-  if (options_.ddp.check_for_nan_in_grad) pass(", checked", 1);
+  if (options_.check_for_nan_in_grad) pass(", checked", 1);
   if (job_.replicas() > 1) pass(", divided", 2);
   if (replicas_of(experts) == 1 && experts) return {ready};
-  const auto kind =
-      options_.sharded_optimizer ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;
+  const auto kind = options_.use_distributed_optimizer ? CollectiveKind::reduce_scatter
+                                                       : CollectiveKind::all_reduce;
   return {exchange(kind, name, size, experts, ready)};
 }
 
-void MegatronDdp::step() {
-  if (!options_.ddp.overlap_grad_reduce)
+void BufferedGradients::step() {
+  if (!options_.overlap_grad_reduce)
     for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket)
       reduced_.push_back(reduce(bucket, *builder_.last_computed()));
   std::vector<After> reduced = std::exchange(reduced_, {});
-  finish_gradients(builder_, {nccl_, element_, 1, options_.ddp.algorithm}, reduced);
+  finish_gradients(builder_, {nccl_, element_, 1, options_.algorithm}, reduced);
   prepare_gradients(builder_,
                     {.lane = nccl_,
                      .shards = shards(),
                      .width = element_ / parameter_element(job_.precision),
                      .slower = step_slowdown(job_, node_),
-                     .algorithm = options_.ddp.algorithm},
+                     .algorithm = options_.algorithm},
                     reduced);
   const OpId step =
       optimizer(builder_, optimizer_time(builder_, shards(), node_), std::move(reduced));
@@ -165,14 +167,14 @@ void MegatronDdp::step() {
   Bytes all;
   for (const Bucket& bucket : buckets_) all += bucket.size;
   builder_.copy("zeros to gradients", all, {{step}});
-  if (options_.sharded_optimizer) gather_parameters(step);
+  if (options_.use_distributed_optimizer) gather_parameters(step);
   quantize_weights(builder_, step);
 }
 
 /// In the order in which the next forward needs them.
-void MegatronDdp::gather_parameters(OpId step) {
+void BufferedGradients::gather_parameters(OpId step) {
   double stored = parameter_element(job_.precision) / element_;
-  if (options_.ddp.fp8_param_gather && job_.precision == Precision::fp8)
+  if (options_.fp8_param_gather && job_.precision == Precision::fp8)
     stored *= 1 - job_.model.narrow_parameters() / static_cast<double>(job_.model.parameters()) / 2;
   const auto& order = plan_.order;
   const auto begins = std::ranges::find(order, PipelineAction::forward, &PipelineAction::what);
@@ -183,7 +185,7 @@ void MegatronDdp::gather_parameters(OpId step) {
       const OpId gather =
           exchange(CollectiveKind::all_gather, "parameters of bucket " + std::to_string(bucket),
                    stored * size, experts, step);
-      if (!options_.ddp.overlap_param_gather) {
+      if (!options_.overlap_param_gather) {
         await(plan_.parts[begins->chunk].first, gather);
         continue;
       }
@@ -193,28 +195,23 @@ void MegatronDdp::gather_parameters(OpId step) {
 }
 
 /// Behind the last unit with a parameter in the bucket: a unit's may lie in two.
-std::size_t MegatronDdp::end_of(std::size_t bucket, std::size_t part) const {
+std::size_t BufferedGradients::end_of(std::size_t bucket, std::size_t part) const {
   for (std::size_t later = bucket; later-- > first_bucket_[part];)
     if (buckets_[later].experts == buckets_[bucket].experts) return buckets_[later].first_unit + 1;
   return plan_.parts[part].end;
 }
 
 /// The unit's first forward of the next step comes behind it.
-void MegatronDdp::await(std::size_t unit, OpId gather) {
+void BufferedGradients::await(std::size_t unit, OpId gather) {
   if (first_forward_[unit]) builder_[*first_forward_[unit]].after.push_back({gather, 1});
 }
 
 }  // namespace
 
-Bytes main_gradient_element(const Ddp& ddp, Precision precision) {
-  const bool in_bf16 = precision == Precision::bf16_master || is_narrow(precision);
-  const Bytes own = parameter_element(precision);
-  return ddp.grad_reduce_in_fp32.value_or(in_bf16) ? std::max(own, Bytes(4)) : own;
-}
-
-Program megatron_ddp(const Replication& options, const RankJob& rank) {
+Program megatron_ddp(const MegatronDdp& options, const RankJob& rank) {
+  check(rank.job.stage != nullptr, "Megatron-LM's replicas are those of a layout");
   ProgramBuilder builder(rank.name, rank.costs, rank.job);
-  MegatronDdp sync(options, rank, builder);
+  BufferedGradients sync(options, rank, builder);
   return walk(*rank.job.stage, builder, sync);
 }
 

@@ -8,7 +8,7 @@ namespace {
 class Coordinator {
  public:
   Coordinator(const std::vector<std::int64_t>& elements, const std::vector<std::size_t>& uses,
-              const Fsdp::Stage3& options)
+              const DeepspeedZero3& options)
       : elements_(elements),
         uses_(uses),
         options_(options),
@@ -69,7 +69,7 @@ class Coordinator {
 
   const std::vector<std::int64_t>& elements_;
   const std::vector<std::size_t>& uses_;
-  const Fsdp::Stage3& options_;
+  const DeepspeedZero3& options_;
   std::vector<bool> there_;
   std::vector<std::size_t> fetched_for_;  ///< uses up to this one, by module
   std::size_t next_ = 0;                  ///< use in the queue
@@ -80,7 +80,7 @@ class Coordinator {
 
 std::vector<Stage3Use> stage3_uses(const std::vector<std::int64_t>& elements,
                                    const std::vector<std::size_t>& uses,
-                                   const Fsdp::Stage3& options) {
+                                   const DeepspeedZero3& options) {
   return Coordinator(elements, uses, options).play();
 }
 

@@ -23,6 +23,6 @@ struct Stage3Use {
 /// use, or where that lies within max_reuse_distance elements.
 std::vector<Stage3Use> stage3_uses(const std::vector<std::int64_t>& elements,
                                    const std::vector<std::size_t>& uses,
-                                   const Fsdp::Stage3& options);
+                                   const DeepspeedZero3& options);
 
 }  // namespace rehearse::inline strategy

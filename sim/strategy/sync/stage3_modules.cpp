@@ -33,7 +33,7 @@ std::vector<PartitionedModule> modules_of(const Unit& unit, std::size_t index,
 
 }  // namespace
 
-Stage3Modules::Stage3Modules(const Fsdp::Stage3& options, const Job& job, const StepCosts& given)
+Stage3Modules::Stage3Modules(const DeepspeedZero3& options, const Job& job, const StepCosts& given)
     : costs(given) {
   std::vector<std::int64_t> elements;
   const std::size_t units = job.model.units.size();
@@ -60,7 +60,8 @@ Stage3Modules::Stage3Modules(const Fsdp::Stage3& options, const Job& job, const 
   uses = stage3_uses(elements, order, options);
 }
 
-void Stage3Modules::split_costs(std::size_t unit, const Fsdp::Stage3& options, bool checkpointed) {
+void Stage3Modules::split_costs(std::size_t unit, const DeepspeedZero3& options,
+                                bool checkpointed) {
   const auto [first, end] = of_unit[unit];
   UnitCost& cost = costs.units[unit];
   const double modules = static_cast<double>(end - first);

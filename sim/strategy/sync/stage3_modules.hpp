@@ -26,12 +26,12 @@ struct Stage3Modules {
   std::vector<Stage3Use> uses;
   std::int64_t persistent = 0;  ///< elements that stay whole
 
-  Stage3Modules(const Fsdp::Stage3& options, const Job& job, const StepCosts& costs);
+  Stage3Modules(const DeepspeedZero3& options, const Job& job, const StepCosts& costs);
   /// Of its unit's time.
   double share(std::size_t module, bool backward) const;
 
  private:
-  void split_costs(std::size_t unit, const Fsdp::Stage3& options, bool checkpointed);
+  void split_costs(std::size_t unit, const DeepspeedZero3& options, bool checkpointed);
   double weight(std::size_t module, bool backward) const;
 };
 

@@ -46,7 +46,7 @@ class FreeEvents {
 /// FSDP2 around each group of parameters.
 class TorchFsdp : public Sync {
  public:
-  TorchFsdp(const Fsdp& options, const RankJob& rank, const StagePlan& plan,
+  TorchFsdp(const ShardedParameters& options, const RankJob& rank, const StagePlan& plan,
             const std::vector<FlatParameter>& runs, const Shards& shards, ProgramBuilder& builder)
       : options_(options),
         job_(rank.job),
@@ -107,7 +107,7 @@ class TorchFsdp : public Sync {
   void reduce(std::size_t j, OpId backward, const Pass& pass);
   Seconds optimizer_time() const;
 
-  const Fsdp& options_;
+  const ShardedParameters& options_;
   const Job& job_;
   const Node& node_;
   Shards shards_;
@@ -128,8 +128,7 @@ class TorchFsdp : public Sync {
 
 void TorchFsdp::setup() {
   nccl_ = builder_.lane("nccl", LaneKind::communication);
-  if (options_.sharding == Fsdp::Sharding::hybrid_shard)
-    replicas_ = builder_.lane("nccl (replicas)", LaneKind::communication);
+  if (options_.hybrid()) replicas_ = builder_.lane("nccl (replicas)", LaneKind::communication);
   if (options_.cpu_offload) copies_ = builder_.lane("copies", LaneKind::communication);
   memory_.hold();
   if (options_.reentrant_checkpoints && !plan_.pipelined())
@@ -142,7 +141,9 @@ std::vector<std::size_t> TorchFsdp::frozen_checkpoints() const {
   for (std::size_t unit = 0; unit < job_.model.units.size(); ++unit) {
     const Unit& own = job_.model.units[unit];
     const bool frozen = own.trainable_parameters() < own.parameters();
-    if (job_.is_checkpointed(unit) && frozen && !options_.flat_gradients) units.push_back(unit);
+    if (job_.is_checkpointed(unit) && frozen &&
+        options_.held == ShardedParameters::Held::flat_trained)
+      units.push_back(unit);
   }
   return units;
 }
@@ -223,7 +224,7 @@ void TorchFsdp::prefetch(std::size_t j) {
 bool TorchFsdp::hooks_adapters(std::size_t j) const {
   const FlatParameter& run = runs_[j];
   const bool frozen = run.graded < run.elements || run.others > Bytes(0);
-  return !options_.flat_gradients && frozen && run.graded > 0;
+  return options_.held == ShardedParameters::Held::flat_trained && frozen && run.graded > 0;
 }
 
 /// Whether backward begins with the unit, whose hook is the root's.
@@ -233,7 +234,9 @@ bool TorchFsdp::ends_root(std::size_t unit) const {
 
 /// FSDP2 calls every collective with async_op=False (_fsdp_param_group.py: unshard_async_op) and
 /// leaves it to CUDA's streams to overlap them. Where the host computes there are none.
-bool TorchFsdp::waits_at_once() const { return builder_.host_computes() && options_.per_parameter; }
+bool TorchFsdp::waits_at_once() const {
+  return builder_.host_computes() && options_.keeps_tensors();
+}
 
 /// A stream waits for a gather without its host, unless the host computes.
 void TorchFsdp::wait_for_gather(std::size_t j) {
@@ -274,14 +277,14 @@ void TorchFsdp::after_forward(std::size_t unit, OpId forward, const Pass& /*pass
 
 std::vector<After> TorchFsdp::before_backward(std::size_t unit, const Pass& /*pass*/) {
   const auto ended = ends_[unit];
-  const bool ahead = options_.backward_prefetch == Fsdp::Prefetch::backward_pre;
+  const bool ahead = options_.backward_prefetch == TorchFsdp1::Prefetch::backward_pre;
   if (!keeps_whole() && ahead && reshards_after_forward() && ends_root(unit))
     prefetch(runs_.size());
   if (!ended || keeps_whole()) return {};
   const std::size_t j = *ended;
   const bool gathers = reshards_after_forward();
   const bool last = j + 1 == runs_.size() && !(ahead && root_goes_on_);
-  const bool prefetched = options_.backward_prefetch != Fsdp::Prefetch::none && !last;
+  const bool prefetched = options_.backward_prefetch != TorchFsdp1::Prefetch::none && !last;
   if (gathers && !prefetched && !runs_[j].root) gather(j, true);
   wait_for_gather(j);
   if (gathers && ahead && !hooks_adapters(j)) prefetch(j);
@@ -298,8 +301,8 @@ void TorchFsdp::after_backward(std::size_t unit, OpId backward, const Pass& pass
   if (!keeps_whole()) {
     free_events_.freed_after(backward, std::move(freed));
     const bool late =
-        options_.backward_prefetch == Fsdp::Prefetch::backward_post ||
-        (options_.backward_prefetch == Fsdp::Prefetch::backward_pre && hooks_adapters(j));
+        options_.backward_prefetch == TorchFsdp1::Prefetch::backward_post ||
+        (options_.backward_prefetch == TorchFsdp1::Prefetch::backward_pre && hooks_adapters(j));
     if (reshards_after_forward() && late) prefetch(j);
   }
   reduce(j, backward, pass);
@@ -355,7 +358,7 @@ void TorchFsdp::step() {
       builder_,
       {.lane = nccl_, .shards = shards_, .slower = slower, .algorithm = options_.algorithm},
       reduced);
-  if (options_.per_parameter) launch_optimizer(builder_, reduced);
+  if (options_.keeps_tensors()) launch_optimizer(builder_, reduced);
   const OpId step = optimizer(builder_, optimizer_time(), std::move(reduced));
   memory_.update(step);
   // The next iteration's first all_gather reads what this one wrote.
@@ -364,7 +367,7 @@ void TorchFsdp::step() {
 
 }  // namespace
 
-Program torch_fsdp(const Fsdp& options, const RankJob& rank, const Shards& shards) {
+Program torch_fsdp(const ShardedParameters& options, const RankJob& rank, const Shards& shards) {
   const Job& job = rank.job;
   StagePlan plan =
       job.stage ? *job.stage : StagePlan::alone(job.model, options.gradient_accumulation);

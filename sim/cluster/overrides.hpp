@@ -1,0 +1,18 @@
+#pragma once
+
+#include "cluster/cluster.hpp"
+#include "config/document.hpp"
+
+namespace rehearse::inline cluster {
+
+// Each changes some parts of a shipped cluster by the keys beside `use`. InputError at a value that
+// does not suit its machines.
+
+void override_network(Map& map, Cluster& cluster);
+/// What GPUs of a node reach each other and their host through.
+void override_inner_links(Map& map, Cluster& cluster);
+void override_hosts(Map& map, Cluster& cluster);
+void override_gpus(Map& map, Cluster& cluster);
+void override_fabric(Map& map, Cluster& cluster);
+
+}  // namespace rehearse::inline cluster
