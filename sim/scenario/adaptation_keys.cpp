@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "scenario/sections.hpp"
@@ -51,6 +52,36 @@ Lora read_lora(const Value& value, Precision precision) {
   return lora;
 }
 
+/// What Megatron-LM makes in one product (attention.py: linear_qkv; mlp.py: linear_fc1).
+struct JoinedProduct {
+  std::string whole;
+  std::vector<std::string> parts;
+
+  std::size_t parts_among(const std::vector<std::string>& names) const {
+    return static_cast<std::size_t>(std::ranges::count_if(parts, [&](const std::string& part) {
+      return std::ranges::find(names, part) != names.end();
+    }));
+  }
+};
+
+const std::vector<JoinedProduct>& joined_products() {
+  static const std::vector<JoinedProduct> kAll = {{"qkv", {"q", "k", "v"}},
+                                                  {"gate_up", {"gate", "up"}}};
+  return kAll;
+}
+
+void join_targets(std::vector<std::string>& targets, const Model& model) {
+  const std::vector<std::string> names = linear_names(model);
+  for (const JoinedProduct& product : joined_products()) {
+    const bool is_there = std::ranges::find(names, product.whole) != names.end();
+    if (!is_there || product.parts_among(targets) != product.parts.size()) continue;
+    std::erase_if(targets, [&](const std::string& name) {
+      return std::ranges::find(product.parts, name) != product.parts.end();
+    });
+    targets.push_back(product.whole);
+  }
+}
+
 void read_quantization(const Value& value, bool has_lora, Adaptation& how) {
   if (!has_lora)
     value.fail("quantized weights are frozen: nothing is left to train", "add `lora: {}`");
@@ -68,8 +99,18 @@ void read_quantization(const Value& value, bool has_lora, Adaptation& how) {
 
 }  // namespace
 
+bool adapts_whole_products(const Value& lora) {
+  Map map = lora.as_map();
+  const std::vector<std::string> targets = read_names(map, "targets", {"q", "v"});
+  return std::ranges::all_of(joined_products(), [&](const JoinedProduct& product) {
+    const std::size_t parts = product.parts_among(targets);
+    return parts == 0 || parts == product.parts.size();
+  });
+}
+
 Model read_adaptation(Map& map, Model model, Precision precision,
-                      std::vector<std::string>& assumptions, std::optional<Adaptation>& applied) {
+                      std::vector<std::string>& assumptions, std::optional<Adaptation>& applied,
+                      bool joined) {
   Adaptation how;
   std::optional<Value> culprit;
   if (const auto frozen = map.optional("frozen")) {
@@ -79,6 +120,7 @@ Model read_adaptation(Map& map, Model model, Precision precision,
   if (const auto lora = map.optional("lora")) {
     if (culprit) lora->fail("lora freezes all but its adapters", "leave model.frozen out");
     how.lora = read_lora(*lora, precision);
+    if (joined) join_targets(how.lora->targets, model);
     culprit = lora;
   }
   if (const auto quantization = map.optional("quantization"))

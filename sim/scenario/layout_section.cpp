@@ -292,9 +292,26 @@ Model rank_share(const Scenario& scenario, const ModelParallel& parallel) {
 std::optional<double> fullest_by_nature(const Scenario& scenario, const Layout& layout) {
   const std::optional<TransformerShape>& t = scenario.transformer;
   const bool dropless = t && t->experts && t->experts->capacity == 0;
-  if (!dropless || layout.mesh.expert == 1 || layout.imbalance || layout.histogram)
-    return std::nullopt;
+  const bool unsaid = layout.natural_routing || (!layout.imbalance && !layout.histogram);
+  if (!dropless || layout.mesh.expert == 1 || !unsaid) return std::nullopt;
   return natural_imbalance(t->experts->count, layout.mesh.expert);
+}
+
+/// `imbalance: natural`: what a router with an auxiliary loss leaves.
+void apply_natural_routing(const Map& map, Scenario& scenario) {
+  Layout& layout = *scenario.strategy.layout;
+  const auto fullest = fullest_by_nature(scenario, layout);
+  if (!fullest) {
+    if (layout.mesh.expert == 1 || !scenario.transformer || !scenario.transformer->experts) return;
+    at(at(map, "experts").as_map(), "imbalance")
+        .fail("a capacity fills every expert up to it, whatever tokens choose",
+              "leave out imbalance, or set the model's experts.capacity: dropless");
+  }
+  layout.imbalance = *fullest;
+  scenario.assumptions.push_back(
+      fmt::format("experts.imbalance = natural: the fullest of {} ranks gets {:.3g} times the mean "
+                  "(spread of experts' loads by Wang et al. 2024, arXiv:2408.15664, table 2)",
+                  layout.mesh.expert, *fullest));
 }
 
 }  // namespace
@@ -315,10 +332,12 @@ void apply_layout(const Value& strategy, const Framework& framework, Scenario& s
   check_expert_comm(map, scenario.strategy);
   if (layout->balance == Layout::Balance::none) check_split(map, *layout, scenario.model);
   apply_main_gradients(framework, scenario);
+  if (layout->natural_routing) apply_natural_routing(map, scenario);
   const ModelParallel parallel = parallel_of(*layout, cluster);
   if (scenario.transformer && !parallel.is_whole())
     scenario.share = std::make_shared<const Model>(rank_share(scenario, parallel));
-  if (const auto fullest = fullest_by_nature(scenario, *layout))
+  if (const auto fullest = fullest_by_nature(scenario, *layout);
+      fullest && !layout->natural_routing)
     scenario.assumptions.push_back(
         fmt::format("experts.imbalance = 1: tokens are balanced; where a router with an auxiliary "
                     "loss chooses, the fullest rank gets {:.3g} times the mean",
@@ -328,7 +347,7 @@ void apply_layout(const Value& strategy, const Framework& framework, Scenario& s
 std::optional<Scenario> with_natural_routing(const Scenario& scenario) {
   const auto& stated = scenario.strategy.layout;
   const auto fullest = stated ? fullest_by_nature(scenario, *stated) : std::nullopt;
-  if (!fullest) return std::nullopt;
+  if (!fullest || stated->natural_routing) return std::nullopt;
   Scenario other = scenario;
   auto& layout = other.strategy.layout;
   layout->imbalance = *fullest;

@@ -349,7 +349,8 @@ CostChoice read_model_section(const Value& value, Framework& framework, Scenario
     scenario.precision = read_precision(map);
     const auto adapt_model = [&] {
       scenario.model = read_adaptation(map, std::move(scenario.model), scenario.precision,
-                                       scenario.assumptions, scenario.adaptation);
+                                       scenario.assumptions, scenario.adaptation,
+                                       framework.find("model.transformer.fused_qkv") == "true");
     };
     has_model = has_model && read_part(adapt_model);
     const auto pack = [&] {

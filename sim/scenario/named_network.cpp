@@ -11,6 +11,7 @@
 #include "model/adaptation.hpp"
 #include "model/hugging_face.hpp"
 #include "model/packing.hpp"
+#include "scenario/adaptation_keys.hpp"
 #include "scenario/hub.hpp"
 #include "scenario/sections.hpp"
 #include "scenario/transformer_keys.hpp"
@@ -124,11 +125,12 @@ NamedModel read_named(Map& map, std::vector<std::string>& assumptions) {
 
 /// Megatron-LM makes queries, keys and values in one product, and what gates and what is gated in
 /// another (megatron/core/transformer/mlp.py: linear_fc1), whatever the network's own code does.
-/// Adapters name the layers of that code.
+/// Adapters of a part of such a product alone have layers of their own.
 void fuse_as_the_framework(Map& map, Framework& framework, NamedModel& named) {
   const char* const key = "model.transformer.fused_qkv";
   const bool fuses = framework.find(key) == "true";
-  if (!fuses || !named.transformer || named.transformer->latent || map.has("lora")) return;
+  if (!fuses || !named.transformer || named.transformer->latent) return;
+  if (map.has("lora") && !adapts_whole_products(map.require("lora"))) return;
   named.transformer->fused_gate = named.transformer->gated;
   const bool in_dimensions = map.has("transformer");
   const bool said = map.has("fused_qkv") ||

@@ -36,6 +36,7 @@ struct Layout {
   /// Tokens of the fullest expert rank over their mean; nothing: balanced, and nobody says so.
   std::optional<double> imbalance{};
   std::shared_ptr<const TokenHistogram> histogram{};  ///< or what that comes from, by layer
+  bool natural_routing = false;  ///< `imbalance` is natural_imbalance() of the network's experts
   PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
   int virtual_stages = 1;             ///< chunks of the model on each rank of a pipeline
   std::vector<std::int64_t> split{};  ///< blocks of each stage; empty: equal parts
@@ -58,7 +59,7 @@ struct Layout {
 
   /// Whether experts' tokens are even because nobody says how they fall.
   bool takes_even_routing() const {
-    return mesh.expert > 1 && !imbalance && !histogram && !fake_balanced_gate;
+    return mesh.expert > 1 && !imbalance && !histogram && !fake_balanced_gate && !natural_routing;
   }
 };
 

@@ -126,13 +126,18 @@ void read_comm_overlap(Map& experts, bool sharded, Layout& layout) {
         "add pipeline_parallel, beside which torchtitan keeps them whole, or remove it");
 }
 
-/// `imbalance: 1.2 | {histogram: FILE}`.
+/// `imbalance: 1.2 | natural | {histogram: FILE}`.
 void read_imbalance(const Value& imbalance, Layout& layout) {
   if (imbalance.is_map()) {
     Map options = imbalance.as_map();
     layout.histogram = std::make_shared<const TokenHistogram>(
         read_named(options.require("histogram"), read_token_histogram));
     return options.finish();
+  }
+  if (imbalance.shown() == "natural") {
+    imbalance.as_choice({"natural"});
+    layout.natural_routing = true;
+    return;
   }
   const double fullest = imbalance.as_positive_number();
   layout.imbalance = fullest;

@@ -245,6 +245,7 @@ class Layers {
   /// Around the experts' products.
   void exchange_tokens(const ExpertGroup& options, bool dispatch);
   void exchange_counts(const ExpertGroup& options);
+  void exchange_weights(const ExpertGroup& options);
   void add_replicas(const ExpertGroup& options, Direction pass);
   void exchange_for_heads();
 

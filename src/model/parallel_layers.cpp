@@ -325,6 +325,25 @@ void Layers::exchange_tokens(const ExpertGroup& options, bool dispatch) {
   };
   go(Direction::forward, dispatch);
   go(Direction::backward, !dispatch);
+  if (dispatch) exchange_weights(options);
+}
+
+/// The router's weights go with the tokens where the activation takes them: Megatron-LM's
+/// MoEAlltoAllTokenDispatcher (core/transformer/moe/token_dispatcher.py) sends them in fp32 by an
+/// all_to_all of their own, as it sends their gradients back. DeepEP's kernels carry both.
+void Layers::exchange_weights(const ExpertGroup& options) {
+  if (!options.weighs_activation || parallel_.expert == 1) return;
+  if (parallel_.dispatch != ExpertDispatch::all_to_all) return;
+  const double rows = current_.positions() * static_cast<double>(options.active) * filled(options);
+  for (const Direction pass : {Direction::forward, Direction::backward})
+    exchange({.axis = ExchangeAxis::expert,
+              .kind = ExchangeKind::all_to_all,
+              .elements = rows * options.imbalance,
+              .wide = true,
+              .pass = pass,
+              .issued = here(),
+              .awaited = here(),
+              .turn = 1});
 }
 
 // Megatron-LM's SharedExpertMLP: its first product runs beside the dispatch, its second beside the

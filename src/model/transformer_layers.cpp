@@ -167,6 +167,32 @@ EagerExperts put_back(double sent) {
           .backward = {.kernels = 8, .written = 3 * sent, .plain = 7 * sent}};
 }
 
+/// Megatron-LM's weighted_bias_quick_geglu_impl (core/fusions/fused_bias_geglu.py) clamps in front
+/// of its fused kernel: gate and up, each a kernel, and torch.cat of both. Backward the parts of
+/// the sum's gradient go through one comparison and a choice, and through two, their conjunction
+/// and a choice, whose masks are bytes; both halves become one tensor.
+void add_megatron_clamps(Operator& activation, double wide) {
+  activation.forward_elements += 8 * wide;
+  activation.backward_elements += 15 * wide;
+  activation.bare_forward += 3;
+  activation.bare_backward += 7;
+}
+
+/// TEGroupedMLP._apply_bias (core/transformer/moe/experts.py): the second products' biases times
+/// the router's weights, one expert after the other, in fp32, which torch.cat joins and a last
+/// kernel makes 16 bits. Forward an element is written by the product (4 bytes), read with the
+/// expert's output and written by the sum (10), joined (8) and converted (6). Backward it is
+/// converted (6), and for the output (6) and joined (4); its product with the weights is written
+/// and summed (12), as is that with the bias (12). TransformerEngine's fused experts have them in
+/// the product's epilogue.
+Operator megatron_biases(double elements, double experts) {
+  return {.kind = OperatorKind::elementwise,
+          .forward_elements = 14 * elements,
+          .backward_elements = 20 * elements,
+          .bare_forward = 2 * experts + 1,
+          .bare_backward = 6 * experts};
+}
+
 }  // namespace
 
 void Layers::experts(const ExpertGroup& options) {
@@ -214,7 +240,11 @@ void Layers::experts(const ExpertGroup& options) {
   move(OperatorKind::elementwise, (options.gated ? 5 : 4) * wide, (options.gated ? 8 : 6) * wide);
   last().operators.back().between_experts = true;
   compose(options.clamped ? clamped(wide) : activated(wide));
+  const bool as_megatron = options.weighs_activation && !options.grouped;
+  if (as_megatron && options.clamped) add_megatron_clamps(last().operators.back(), wide);
   append(grouped({multiplied, options.width, hidden, own, options.grouped}));
+  if (as_megatron && options.biases)
+    append(megatron_biases(computed * static_cast<double>(hidden), static_cast<double>(own)));
   if (options.eager) {
     const auto held = static_cast<double>(own);
     append(one_by_one(held, held * static_cast<double>((options.wide() + options.width) * hidden)));

@@ -74,6 +74,14 @@ BOOST_AUTO_TEST_CASE(the_upper_end_is_a_run_of_natural_routing) {
   BOOST_TEST(natural.step > 1.01 * unsaid.step);
 }
 
+BOOST_AUTO_TEST_CASE(natural_is_the_published_spread) {
+  const Answer natural = answer(with_experts(", experts: {imbalance: natural}"));
+  const Answer said = answer(
+      with_experts(fmt::format(", experts: {{imbalance: {:.17g}}}", natural_imbalance(16, 8))));
+  BOOST_TEST(natural.step == said.step, boost::test_tools::tolerance(1e-9));
+  BOOST_TEST(!natural.routing.has_value());
+}
+
 BOOST_AUTO_TEST_CASE(what_is_said_is_no_source_of_error) {
   BOOST_TEST(!answer(with_experts(", experts: {imbalance: 1}")).routing.has_value());
   BOOST_TEST(!answer(with_experts("", "1.25")).routing.has_value());

@@ -181,6 +181,8 @@ inline std::vector<std::vector<std::string>> more_options() {
        "all_to_all, overlap: false, overlap_moe_expert_parallel_comm: true, imbalance: 1}, "
        "micro_batches: 2}",
        built_in + "experts: {count: 4, active: 2}}"},
+      {"strategy={ddp: {}, expert_parallel: 2, experts: {imbalance: natural}}",
+       built_in + "experts: {count: 4, active: 2}}"},
       {"strategy={fsdp2: {}, expert_parallel: 2, experts: {fake_balanced_gate: true}}",
        built_in + "experts: {count: 4, active: 2}}"},
       {"strategy={fsdp2: {}, pipeline_parallel: 2, micro_batches: 4, pipeline: "

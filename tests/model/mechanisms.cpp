@@ -153,6 +153,49 @@ BOOST_AUTO_TEST_CASE(narrow_embeddings_halve_the_residual_stream) {
   BOOST_TEST(first_output(true) * 2 == first_output(false));
 }
 
+/// The kernels of GPT-OSS' experts beside their products, of one block.
+struct BesideProducts {
+  double activation = 0, activation_backward = 0;  // elements
+  double biases = 0, biases_backward = 0, launches = 0;
+};
+
+const Unit& block_of(const Model& model) {
+  return *std::ranges::find(model.units, "layers.0", &Unit::name);
+}
+
+BesideProducts beside_products(bool grouped, bool weighs_activation) {
+  const ModelShape shape{
+      .sequence = 64, .grouped_experts = grouped, .weighs_activation = weighs_activation};
+  const Model model = transformer_model(*built_in_shape("gpt_oss_120b"), shape);
+  BesideProducts sum;
+  for (const Operator& op : block_of(model).operators) {
+    if (op.between_experts) {
+      sum.activation += op.forward_elements;
+      sum.activation_backward += op.backward_elements;
+    } else if (op.bare_forward > 0) {
+      sum.biases += op.forward_elements;
+      sum.biases_backward += op.backward_elements;
+      sum.launches += op.bare_forward;
+    }
+  }
+  return sum;
+}
+
+BOOST_AUTO_TEST_CASE(megatron_clamps_and_adds_biases_by_kernels_of_their_own) {
+  const double sent = 64.0 * 4 * 2880, wide = sent;  // 4 of 128 experts, as wide as the network
+  const BesideProducts megatron = beside_products(false, true);
+  BOOST_TEST(megatron.activation == (5 + 8) * wide);
+  BOOST_TEST(megatron.activation_backward == (8 + 15) * wide);
+  BOOST_TEST(megatron.biases == 14 * sent);
+  BOOST_TEST(megatron.biases_backward == 20 * sent);
+  BOOST_TEST(megatron.launches == 2 * 128 + 1);
+  // TransformerEngine's fused experts have both in their products.
+  const BesideProducts fused = beside_products(true, true);
+  BOOST_TEST(fused.activation == 5 * wide);
+  BOOST_TEST(fused.biases == 0);
+  BOOST_TEST(beside_products(false, false).biases == 0);
+}
+
 double kept_by_experts(bool weighs_activation) {
   const ModelShape shape{.sequence = 256, .weighs_activation = weighs_activation};
   const Model model = compiled(transformer_model(mixture(), shape));

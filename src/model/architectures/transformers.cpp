@@ -188,7 +188,8 @@ TransformerShape gpt_oss_120b() {
   t.norm_form = NormForm::wide;
   t.window = 128;
   t.full_every = 2;
-  return with_experts(t, {.count = 128, .active = 4, .width = 2880, .biases = true});
+  return with_experts(t,
+                      {.count = 128, .active = 4, .width = 2880, .biases = true, .clamped = true});
 }
 
 /// For text as bytes, and without dropout: what it computes follows from parameters and data.

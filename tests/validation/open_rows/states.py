@@ -1,0 +1,244 @@
+"""Rows of public tables of training steps as Rehearse's settings, one function for each source.
+
+A row says model, GPUs, degrees and batch. What its table leaves out stands in the recipe that ran
+(Megatron-Bridge's, as `bridge_recipes.json` lists them by release), or in the source's own text.
+"""
+import csv
+import json
+import pathlib
+
+SUPER = ("{layers: 88, hidden_size: 4096, heads: 32, kv_heads: 2, head_dim: 128, "
+         "intermediate_size: 2688, vocab_size: 131072, activation: relu2, position: none, "
+         "experts: {count: 512, active: 22, intermediate_size: 2688, shared: 2, latent_size: 1024}, "
+         "hybrid_override_pattern: " + "MEMEMEMEME*" * 8 + ", mamba: {heads: 128}, multi_token_prediction: 2}")
+# nvidia/Nemotron-H-56B-Base-8K's config.json; its 118 blocks: 54 of Mamba 2, 54 of MLP, 10 of
+# attention, whose order costs nothing.
+NEMOTRON_H = ("{layers: 118, hidden_size: 8192, heads: 64, kv_heads: 8, head_dim: 128, "
+              "intermediate_size: 32768, vocab_size: 131072, activation: relu2, position: none, "
+              "hybrid_override_pattern: " + "M-M-M-M-M-*" * 10 + "M-M-M-M-"
+              ", mamba: {heads: 256, state_size: 256}}")
+NEMOTRON_340B = ("{layers: 96, hidden_size: 18432, heads: 96, kv_heads: 8, intermediate_size: 73728, "
+                 "vocab_size: 256000, activation: relu2, norm: layernorm}")
+GPT = ("{{layers: {layers}, hidden_size: {hidden}, heads: {heads}, intermediate_size: {ffn}, "
+       "vocab_size: 250880, activation: gelu, norm: layernorm, position: learned, bias: true, "
+       "tie_embeddings: true, dropout: 0.1}}")
+LLAMA_30B = ("{layers: 60, hidden_size: 6656, heads: 52, intermediate_size: 17920, "
+             "vocab_size: 128000}")
+LLAMA = {"8": "{use: llama_3_8b", "70": "{use: llama_3_70b", "405": "{use: llama_3_405b"}
+
+CLUSTERS = {"H100": ("dgx_h100", 8), "B200": ("dgx_b200", 8), "GB200": ("dgx_gb200_nvl72", 64),
+            "GB300": ("dgx_gb300_nvl72", 64), "A100-80": ("dgx_a100", 8)}
+RELEASES = {"25.11": "v0.2.0", "26.02": "v0.3.0", "26.02.01": "v0.3.1", "26.04": "v0.4.0",
+            "26.04.01": "v0.4.2", "26.06": "v0.5.0", "26.06.01": "v0.5.1", "26.08": "v0.5.1"}
+BRIDGE = {"GPT-OSS-120B": ("GPT_OSS_120B", "{use: gpt_oss_120b"),
+          "Qwen3-235B-A22B": ("QWEN3_235B_A22B", "{use: qwen3_235b_a22b"),
+          "Nemotron_3_Super": ("NEMOTRON_3_SUPER", "{transformer: " + SUPER)}
+PRECISIONS = {"BF16": "bf16_master", "FP8": "fp8", "FP8-CS": "fp8", "MXFP8": "mxfp8",
+              "NVFP4": "nvfp4", "FP16": "fp16_master"}
+
+
+def rows(path):
+    """The rows of a file, its comments left out."""
+    with open(path, newline="") as file:
+        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
+def number(row, key, default=1):
+    return int(float(row[key])) if row[key] else default
+
+
+def cluster(row):
+    """Machines: racks of 72 lend 64 to 72 GPUs each."""
+    name, per_node = CLUSTERS[row["gpu"]]
+    gpus = number(row, "gpus")
+    if gpus % per_node:
+        per_node = min(gpus, 72) if gpus <= 72 or gpus % 72 == 0 else 8
+    out = [f"cluster.use={name}", f"cluster.nodes={max(1, gpus // per_node)}"]
+    return out + ([f"cluster.gpus_per_node={per_node}"] if per_node not in (8, 72) or
+                  name.endswith("nvl72") and per_node == 8 else [])
+
+
+def recipe(recipes, row):
+    """What the release's recipe of this model, GPU and format sets; {} where there is none."""
+    release = row["framework"].split("NeMo ")[1].rstrip(")")
+    names = recipes.get(RELEASES[release], {})
+    word = {"BF16": "BF16", "FP8": "FP8_CS", "FP8-CS": "FP8_CS", "MXFP8": "FP8_MX",
+            "NVFP4": "NVFP4"}[row["precision"]]
+    model = BRIDGE[row["model"]][0]
+    found = {}
+    for name, settings in names.items():
+        if name.startswith(model) and f"_{row['gpu']}_{word}_" in name and "LARGE" not in name:
+            if not found or settings["global_batch_size"] == number(row, "global_batch"):
+                found = settings
+    return found
+
+
+def replicas(precision, **more):
+    """Megatron-Core's replicas as NVIDIA's recipes set them."""
+    words = {"stage": 1, "check_for_nan_in_grad": "false", "overlap_grad_reduce": "true",
+             "overlap_param_gather": "true", "grad_reduce_in_fp32": "false", **more}
+    if precision in ("mxfp8",):
+        words["fp8_param_gather"] = "true"
+    return "zero: {" + ", ".join(f"{k}: {v}" for k, v in words.items()) + "}"
+
+
+def split(row):
+    """Blocks of stages that are not alike. Qwen3 235B's embedding and loss count as a layer each
+    (account_for_..._in_pipeline_split); elsewhere the first stages have one more."""
+    parts = number(row, "pp") * number(row, "vp")
+    blocks = 94 if "235B" in row["model"] else 126 if "405B" in row["model"] else \
+        number(row, "layers", 0)
+    if blocks % parts == 0:
+        return ""
+    if "235B" in row["model"]:
+        each = 96 // parts
+        return f", split: {[each - 1] + [each] * (parts - 2) + [each - 1]}"
+    return f", split: {[blocks // parts + (i < blocks % parts) for i in range(parts)]}"
+
+
+def degrees(row):
+    """Tensor, pipeline, context and expert ranks of a row."""
+    out = []
+    for key, word in (("tp", "tensor_parallel"), ("pp", "pipeline_parallel"),
+                      ("cp", "context_parallel"), ("ep", "expert_parallel")):
+        if number(row, key) > 1:
+            out.append(f"{word}: {number(row, key)}")
+    if number(row, "tp") > 1:
+        out.append("sequence_parallel: true")
+    if number(row, "vp") > 1:
+        out.append("pipeline: {schedule: interleaved_1f1b, "
+                   f"virtual_stages: {number(row, 'vp')}{split(row)}}}")
+    elif split(row):
+        out.append("pipeline: {" + split(row)[2:] + "}")
+    return out
+
+
+def bridge(row, recipes):
+    """Megatron-Bridge: the table's degrees, and the release's recipe for the rest."""
+    says = recipe(recipes, row)
+    precision = PRECISIONS[row["precision"]]
+    model = BRIDGE[row["model"]][1]
+    modules = says.get("recompute_modules") or []
+    sets = [f"model={model}, sequence: {row['seq_len']}, batch_per_gpu: {row['micro_batch']}, "
+            f"precision: {precision}"
+            + (", experts_implementation: grouped_mm" if says.get("cutedsl_fused_grouped_mlp") else "")
+            + (", activation_checkpointing: {modules: [" + ", ".join(modules) + "]}" if modules
+               else "") + "}"]
+    flex = says.get("moe_flex_dispatcher_backend")
+    if flex is None and row["gpu"] in ("H100", "B200") and "GPT-OSS" not in row["model"]:
+        flex = "deepep"
+    experts = ["imbalance: 1", "dispatch: " + ("deepep" if flex else "all_to_all")]
+    if says.get("moe_a2a_overlap"):
+        experts.append("overlap_moe_expert_parallel_comm: true")
+    layout = [replicas(precision), *degrees(row), "experts: {" + ", ".join(experts) + "}"]
+    if number(row, "tp") > 1:
+        layout.append("expert_tensor_parallel: 1")
+    sets += ["strategy={" + ", ".join(layout) + "}", "framework=megatron"]
+    graph = says.get("cuda_graph_impl", "none")
+    if graph == "full_iteration":
+        sets.append("run.efficiency.host_launch=0s")
+    elif graph != "none" and says.get("cuda_graph_scope"):
+        sets.append("run.efficiency.cuda_graph_scope=[" + ", ".join(says["cuda_graph_scope"]) + "]")
+    return sets
+
+
+def dense(row, _):
+    """NVIDIA's dgxc-benchmarking: NeMo on Megatron-Core, tensor exchanges overlapped."""
+    precision = PRECISIONS[row["precision"]]
+    network = NEMOTRON_H if "Nemotron-H" in row["model"] else NEMOTRON_340B
+    layout = [replicas(precision), *degrees(row)]
+    if number(row, "tp") > 1:
+        layout.append("tp_comm_overlap: true")
+    return [f"model={{transformer: {network}, sequence: {row['seq_len']}, batch_per_gpu: "
+            f"{row['micro_batch']}, precision: {precision}}}",
+            "strategy={" + ", ".join(layout) + "}", "framework=megatron"]
+
+
+def mlperf(row, _):
+    """MLPerf 5.1 on NeMo: full graphs; adapters on linear_qkv and linear_proj, as NeMo names them."""
+    precision = PRECISIONS[row["precision"]]
+    layout = [replicas(precision), *degrees(row)]
+    lora = "LoRA" in row["model"]
+    network = ("{transformer: {layers: 80, hidden_size: 8192, heads: 64, kv_heads: 8, "
+               "intermediate_size: 28672, vocab_size: 32000}" if lora else LLAMA["8"])
+    adapters = (", lora: {rank: 16, targets: [q, k, v, o], dtype: bf16, dropout: 0.1}" if lora
+                else "")
+    return [f"model={network}, sequence: {row['seq_len']}, batch_per_gpu: {row['micro_batch']}, "
+            f"precision: {precision}{adapters}}}",
+            "strategy={" + ", ".join(layout) + "}", "framework=megatron",
+            "run.efficiency.host_launch=0s"]
+
+
+def bigscience(row, _):
+    """BLOOM's trials: Megatron-DeepSpeed of 2022, ZeRO 1, four NICs, every layer made anew."""
+    layout = ["zero: {stage: 1, check_for_nan_in_grad: false}",
+              "async_tensor_model_parallel_allreduce: false", *degrees(row)]
+    return [f"model={{transformer: {GPT.format(**row)}, sequence: 2048, batch_per_gpu: {row['micro_batch']}, "
+            "precision: fp16_master, attention: eager, fused_softmax: true, "
+            "activation_checkpointing: {units: [layers.*]}}",
+            "strategy={" + ", ".join(w for w in layout if "sequence" not in w) + "}",
+            "framework={megatron: core_v0.8.0}",
+            "cluster.nics=4", "cluster.nic=100Gbps"]
+
+
+def torchtitan(row, _):
+    """torchtitan of December 2024 on H100s of 96 GB and 500 W."""
+    size = "405" if "405B" in row["model"] else "70"
+    layout = ["fsdp2: {param_dtype: bf16, reduce_dtype: fp32}", *degrees(row)]
+    if "async TP" in row["notes"] or row["row_id"] == "torchtitan/011":
+        layout.append("enable_async_tensor_parallel: true")
+    batch = number(row, "micro_batch", 0)
+    if number(row, "pp") > 1:
+        batch = number(row, "global_batch") // number(row, "dp") // 8
+    float8 = ""
+    if row["precision"].startswith("FP8"):
+        float8 = ", float8: " + ("rowwise" if "rowwise" in row["precision"] else "tensorwise")
+    node = ("cluster={nodes: %d, node: {gpus: 8, gpu: H100-SXM-96, nvlink: 450GBps, nvlink_latency: "
+            "0.6us, pcie: 50GBps, pcie_latency: 1us, pcie_peer_to_peer: true, host_bandwidth: "
+            "200GBps, cores: 112, nics: 8, nic: 400Gbps, nic_latency: 2.7us, transport: rdma}, "
+            "fabric: {star: {}}}" % (number(row, "gpus") // 8))
+    return [f"model={LLAMA[size]}, sequence: {row['seq_len'] or 8192}, batch_per_gpu: {max(1, batch)}, "
+            f"precision: fp32, compile: blocks, activation_checkpointing: per_unit, attention: flash2"
+            f"{float8}}}", "strategy={" + ", ".join(layout) + "}", "framework=torchtitan", node]
+
+
+def alephalpha(row, _):
+    """Aleph-Alpha/scaling: logits gathered in fp32, gradients reduced after backward as fp32."""
+    notes = row["notes"]
+    kernel = notes.split("kernel: ")[1].split(";")[0] if "kernel: " in notes else ""
+    attention = ("flash2" if "flash_attention2" in kernel else
+                 "flash1" if "flash_attention" in kernel else "eager")
+    layout = ["zero: {stage: 1, overlap_comm: false, reduce_bucket_size: 500000000, "
+              "communication_data_type: fp32}", "gather_logits: true",
+              *(w for w in degrees(row) if "sequence" not in w)]
+    if row["sequence_parallel"] in ("yes", "true", "1"):
+        layout.append("sequence_parallel: true")
+    model = (f"model={{transformer: {LLAMA_30B}, sequence: {row['seq_len']}, batch_per_gpu: "
+             f"{row['micro_batch']}, precision: bf16_master, attention: {attention}, "
+             "loss: cross_entropy_fp32"
+             + (", fused_softmax: true" if attention == "eager" and kernel == "megatron" else "")
+             + (", compile: modules" if "RMS" in kernel else "")
+             + (", activation_checkpointing: {units: [layers.*]}" if row["recompute"] == "full"
+                else "") + "}")
+    return [model, "strategy={" + ", ".join(layout) + "}", "framework=deepspeed"]
+
+
+SOURCES = {"megatron-bridge": bridge, "dgxc-25.05-dense": dense, "mlperf-v5.1": mlperf,
+           "bigscience-2022": bigscience, "torchtitan": torchtitan, "alephalpha-2023": alephalpha}
+
+
+def settings(row, recipes):
+    """A row's settings on hybrid_parallel_llama.yaml; none where its source or GPU has no reader."""
+    reader = SOURCES.get(row["source_id"])
+    if reader is None or row["gpu"] not in CLUSTERS:
+        return None
+    sets = reader(row, recipes)
+    if not any(s.startswith("cluster={") for s in sets):
+        sets = cluster(row) + sets
+    return sets + [f"train.global_batch.sequences={number(row, 'global_batch')}"]
+
+
+def load_recipes(folder):
+    """`bridge_recipes.json` beside the rows, or none."""
+    path = pathlib.Path(folder) / "bridge_recipes.json"
+    return json.loads(path.read_text()) if path.exists() else {}
