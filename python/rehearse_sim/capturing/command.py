@@ -38,6 +38,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("name", metavar="NAME")
     parser.add_argument("--precision", default="", help="fp32, tf32, bf16, fp16, bf16_pure or bf16_master (bf16; of experts bf16_pure)")
     parser.add_argument("--sequence", type=int, default=0, metavar="TOKENS", help="tokens of a sample")
+    parser.add_argument("--channels-last", action="store_true", help="images and convolutions in channels_last")
     parser.add_argument("--out", metavar="FILE", help="write it here; else into a cache")
     asked = parser.parse_args(words)
     try:
@@ -50,7 +51,8 @@ def main(words: list[str]) -> int:
     del torch
     try:
         found = capture_named(
-            asked.name, precision=asked.precision, sequence=asked.sequence, path=asked.out
+            asked.name, precision=asked.precision, sequence=asked.sequence,
+            channels_last=asked.channels_last, path=asked.out,
         )
     except Exception as why:  # of a name, of the network itself, or of what PyTorch's CPU lacks
         print(told_of(asked.name, why), file=sys.stderr)

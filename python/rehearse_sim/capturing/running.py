@@ -16,7 +16,7 @@ import torch
 from . import cuda_rules
 from .document import document
 from .fitting import Fit, Point, Unlike, check_at, same_sequence
-from .recorder import Recorder
+from .recorder import Recorder, SparseGradient
 
 
 class CaptureError(Exception):
@@ -75,6 +75,8 @@ def call(module: torch.nn.Module, inputs: Any) -> Any:
 
 
 def _explained(error: Exception) -> Exception:
+    if isinstance(error, SparseGradient):
+        return CaptureError(str(error))
     if type(error).__name__ in ("DataDependentOutputException", "DynamicOutputShapeException"):
         return CaptureError(
             f"the module asks for a tensor's value, which nothing has here ({error}), at "
@@ -102,7 +104,10 @@ def recording(recorder: Recorder) -> Iterator[None]:
         with recorder, own, cuda_rules.transformers_masks():
             yield
     except Exception as error:
-        raise _explained(error) from error
+        told = _explained(error)
+        if told is error:
+            raise
+        raise told from error
     finally:
         gc.enable()
 
