@@ -48,7 +48,7 @@ def _own_storages(module: torch.nn.Module) -> torch.nn.Module:
     known: dict[int, torch.nn.Parameter] = {}
     for each in module.modules():
         for name, own in list(each._parameters.items()):
-            if type(own) is torch.nn.Parameter:
+            if own is not None and not torch.nn.parameter.is_lazy(own):
                 plain = torch.empty_strided(own.shape, own.stride(), dtype=own.dtype)
                 made = known.setdefault(id(own), torch.nn.Parameter(plain, own.requires_grad))
                 each._parameters[name] = made
