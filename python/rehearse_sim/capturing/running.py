@@ -130,9 +130,13 @@ class Runs:
     checked: Point | None
 
 
-def depends_on_size(unlike: Unlike, batch: list[torch.Tensor]) -> CaptureError:
+class DependsOnSize(CaptureError):
+    """What runs is not the same at two batches, or lengths."""
+
+
+def depends_on_size(unlike: Unlike, batch: list[torch.Tensor]) -> DependsOnSize:
     one = batch[0].shape[0] if batch else 1
-    return CaptureError(
+    return DependsOnSize(
         f"what it runs depends on the size in no simple way ({unlike}); capture it at one "
         f"size: batches=({one},)"
     )
