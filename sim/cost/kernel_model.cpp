@@ -155,6 +155,11 @@ Seconds KernelModel::timed(const ProductCurve& curve, const KernelDevice& device
                                          1 / kSharpnessOfSums));
 }
 
+/// cuBLAS fills the multiprocessors where a single small tile has a long inner dimension, as the
+/// gradient of an 8 x 8 weight over millions of rows. No measured product is such a one: a guess,
+/// without which it would take 25 times what its bytes do.
+constexpr double kMostSplits = 128, kSmallestTile = 64 * 32;
+
 /// Those in 8 bits reach alone what others measured under lasting load.
 Seconds KernelModel::narrow_product(const ProductSize& size, Role role, Operands operands) const {
   check(product_ != nullptr, "a product without a curve");
@@ -168,6 +173,7 @@ Seconds KernelModel::narrow_product(const ProductSize& size, Role role, Operands
 Seconds KernelModel::product_uncached(const ProductSize& size, Role role) const {
   check(product_ != nullptr, "a product without a curve");
   ProductCurve curve = *product_;
+  if (size.rows * size.columns <= kSmallestTile) curve.most_splits = kMostSplits;
   curve.share *= sustained_ * role_share(role);
   const Bytes operands =
       size.batch * (size.rows * size.inner + size.inner * size.columns) * element_;

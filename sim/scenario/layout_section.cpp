@@ -103,11 +103,15 @@ void check_shape(const Map& map, const Layout& layout, const Scenario& scenario)
         std::pair(mesh.expert, MeshAxis::expert)})
     if (degree > 1)
       at(map, to_string(axis) + "_parallel")
-          .fail(fmt::format("no share of {}'s layers is known: it is no decoder",
-                            scenario.model.name),
-                "pipeline_parallel, or data parallelism alone");
+          .fail(scenario.model.captured
+                    ? fmt::format("{} was captured whole, and not as one of several ranks runs it",
+                                  scenario.model.name)
+                    : fmt::format("no share of {}'s layers is known: it is no decoder",
+                                  scenario.model.name),
+                "fsdp2, pipeline_parallel, or data parallelism alone");
   // Convolutions leave 16 bits and sums 32: a stage cannot tell what the one before it sends.
-  if (mesh.pipeline > 1 && is_autocast(scenario.precision))
+  // A capture knows.
+  if (mesh.pipeline > 1 && is_autocast(scenario.precision) && !scenario.model.captured)
     at(map, "pipeline_parallel")
         .fail(fmt::format(
                   "under autocast it is not known how wide {}'s activations are between stages",

@@ -168,12 +168,20 @@ std::vector<bool> each_layer(std::size_t every, const Model& model) {
   return chosen;
 }
 
-/// Layers of a chain; a mistake where the model is none.
+/// Blocks of a chain or of a captured model; a mistake where the model has none.
 std::int64_t layers_of(const Value& value, const Model& model) {
-  if (model.layers == 0)
+  const auto blocks = static_cast<std::int64_t>(counted_units(model).size());
+  const bool repeats = model.captured && blocks < static_cast<std::int64_t>(model.units.size());
+  if (model.layers == 0 && !repeats)
     value.fail(fmt::format("{} is no chain of like layers", model.name),
                "name its units by units: [...]");
-  return value.as_integer(1, model.layers);
+  return value.as_integer(1, repeats ? blocks : model.layers);
+}
+
+/// Each unit; of a captured model each block, as PyTorch's checkpoint_wrapper is put around one.
+std::vector<bool> every_unit(const Model& model) {
+  if (model.captured) return each_layer(1, model);
+  return std::vector<bool>(model.units.size(), true);
 }
 
 void read_policy(Map policy, Scenario& scenario) {
@@ -222,7 +230,7 @@ void read_checkpointing(Map& map, Framework& framework, Scenario& scenario) {
   if (!value) value = policy_of(framework, scenario.model);
   if (value && value->is_map()) return read_policy(value->as_map(), scenario);
   const std::string policy = value ? value->as_choice(names) : map.choice_or(key, "none", names);
-  if (policy == "per_unit") scenario.checkpointed.assign(scenario.model.units.size(), true);
+  if (policy == "per_unit") scenario.checkpointed = every_unit(scenario.model);
   if (policy != "none" && policy != "per_unit") read_selective(*value, policy, framework, scenario);
 }
 

@@ -23,6 +23,7 @@ struct ProductCurve {
   double small_tiles = 0;  ///< what each halving of a tile's area adds to its time per FLOP
   double sharpness = 1;    ///< how sharply work and traffic exclude each other
   Seconds split;           ///< of dividing the inner dimension among blocks
+  double most_splits = 8;  ///< blocks that share it at most; fits know no more
   std::string source{};
 };
 

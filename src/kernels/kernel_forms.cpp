@@ -13,7 +13,7 @@ struct Tile {
 // What cuBLAS's kernels work on, and into how many parts they cut the inner dimension.
 constexpr std::array<Tile, 7> kTiles = {
     {{256, 128}, {128, 256}, {128, 128}, {128, 64}, {64, 128}, {64, 64}, {64, 32}}};
-constexpr std::array<double, 4> kSplits = {1, 2, 4, 8};
+constexpr std::array<double, 8> kSplits = {1, 2, 4, 8, 16, 32, 64, 128};
 constexpr double kWidestTile = 256 * 128, kStep = 32;
 constexpr double kQueries = 128;  ///< rows that a block of fused attention holds
 
@@ -49,6 +49,7 @@ Seconds product_time(const ProductCurve& curve, const KernelDevice& device, cons
     const double tiles =
         std::ceil(size.rows / tile.rows) * std::ceil(size.columns / tile.columns) * size.batch;
     for (const double split : kSplits) {
+      if (split > curve.most_splits) break;
       const double depth = std::ceil(size.inner / split / kStep) * kStep + curve.prologue;
       const double work = std::ceil(tiles * split / device.sms) * 2 * area * depth / rate;
       double time = smooth_maximum(work, reads, curve.sharpness);

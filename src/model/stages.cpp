@@ -103,6 +103,7 @@ std::set<std::uint32_t> wide_values(const Model& model) {
 }
 
 bool is_block(const Model& model, std::size_t unit) {
+  if (model.captured) return captured::is_block(model, unit);
   const std::string& name = model.units[unit].name;
   const auto dot = name.rfind('.');
   return dot != std::string::npos && dot + 1 < name.size() &&
@@ -124,7 +125,8 @@ std::vector<std::size_t> counted_units(const Model& model) {
   std::vector<std::size_t> blocks;
   for (const std::size_t unit : all)
     if (is_block(model, unit)) blocks.push_back(unit);
-  return model.layers > 0 && !blocks.empty() ? blocks : all;
+  const bool chain = model.layers > 0 || model.captured;
+  return chain && !blocks.empty() ? blocks : all;
 }
 
 std::vector<bool> first_blocks(const Model& model, const std::vector<UnitRange>& parts,

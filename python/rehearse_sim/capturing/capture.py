@@ -38,7 +38,21 @@ class _Question:
     precision: str
     units: Sequence[str | type]
     hold_output: bool
+    channels_last: bool
     base: Point
+
+
+def _own_storages(module: torch.nn.Module) -> torch.nn.Module:
+    """The module with parameters that were just made: copies of fake tensors (copy.deepcopy) are no
+    longer known by their storage."""
+    known: dict[int, torch.nn.Parameter] = {}
+    for each in module.modules():
+        for name, own in list(each._parameters.items()):
+            if own is not None and not torch.nn.parameter.is_lazy(own):
+                plain = torch.empty_strided(own.shape, own.stride(), dtype=own.dtype)
+                made = known.setdefault(id(own), torch.nn.Parameter(plain, own.requires_grad))
+                each._parameters[name] = made
+    return module
 
 
 def _fake(module: Any) -> torch.nn.Module:
@@ -47,7 +61,7 @@ def _fake(module: Any) -> torch.nn.Module:
         made = module()
         if not isinstance(made, torch.nn.Module):
             raise CaptureError(f"the factory made no torch.nn.Module, but {type(made).__name__}")
-        return made
+        return _own_storages(made)
     memo: dict[int, Any] = {}
     for each in (*module.parameters(), *module.buffers()):
         plain = torch.empty_strided(each.shape, each.stride(), dtype=each.dtype)
@@ -69,6 +83,25 @@ def _convert(module: torch.nn.Module, dtype: torch.dtype) -> None:
         for name, buffer in list(each._buffers.items()):
             if buffer is not None and buffer.is_floating_point():
                 each._buffers[name] = buffer.to(dtype)
+
+
+def _images_last(value: Any) -> Any:
+    """Tensors of four dimensions in channels_last; of a module its parameters, as
+    module.to(memory_format=torch.channels_last) has them, which fake tensors refuse."""
+    if isinstance(value, torch.Tensor):
+        return value.contiguous(memory_format=torch.channels_last) if value.dim() == 4 else value
+    if isinstance(value, torch.nn.Module):
+        for each in value.modules():
+            for name, own in list(each._parameters.items()):
+                if own is not None and own.dim() == 4:
+                    made = torch.nn.Parameter(_images_last(own.detach()), own.requires_grad)
+                    each._parameters[name] = made
+        return value
+    if isinstance(value, dict):
+        return {key: _images_last(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_images_last(each) for each in value)
+    return value
 
 
 def _loss_of(output: Any, targets: Any, loss: Callable[..., Any] | None) -> torch.Tensor:
@@ -106,6 +139,8 @@ def _run(question: _Question, point: Point, module: torch.nn.Module) -> Run:
     if precision in PURE:
         _convert(module, PURE[precision])
         inputs = _narrow(inputs, PURE[precision])
+    if question.channels_last:
+        module, inputs = _images_last(module), _images_last(inputs)
     recorder = Recorder(module, find_blocks(module, question.units))
     recorder.watch_resident([*module.buffers(), *tensors(inputs), *tensors(targets)])
     with recording(recorder):
@@ -146,6 +181,7 @@ def capture(
     lengths: Sequence[int] = (),
     units: Iterable[str | type] = (),
     hold_output: bool = False,
+    channels_last: bool = False,
 ) -> Captured:
     """Runs forward, loss and backward of `module` on tensors without numbers, and writes
     NAME.model.json, which a scenario names by `model: {captured: NAME.model.json, ...}`.
@@ -158,7 +194,8 @@ def capture(
     `batches`: two to fit, and one to check; a single one: the file is of that batch alone.
     `lengths`: the same of tokens, where the file shall hold at other lengths.
     `units`: classes or paths of the modules that are timed, sharded and bucketed together; without
-    it the blocks that the network repeats.
+    it the blocks that the network repeats. `channels_last`: images and convolutions lie so, which
+    takes cuDNN's conversions away.
     """
     if precision not in PRECISIONS:
         raise CaptureError(f"precision {precision!r}: one of {', '.join(PRECISIONS)}")
@@ -168,7 +205,7 @@ def capture(
     if examples and lengths and not any(base[1] in each.shape[1:] for each in examples):
         raise CaptureError(f"no example has a dimension of {base[1]}, the first of `lengths`")
     question = _Question(
-        module, inputs, targets, loss, precision, list(units), hold_output, base
+        module, inputs, targets, loss, precision, list(units), hold_output, channels_last, base
     )  # fmt: skip
     runs = sizes.runs(lambda point: _record(question, point))
     called = name or getattr(module, "__name__", "") or type(runs.of[0].module).__name__.lower()

@@ -14,16 +14,20 @@ def first_line(why: BaseException) -> str:
 
 def told_of(name: str, why: BaseException) -> str:
     """What is wrong, where in the network's own code, and a remedy."""
-    from .running import CaptureError, place_of
+    from .running import CaptureError, DependsOnSize, place_of
 
     if isinstance(why, UnknownNetwork):
         return f"rehearse: error: {why}"
+    if isinstance(why, DependsOnSize):
+        return (f"rehearse: error: {name} runs otherwise at other batches: {why}\n"
+                "remedy: --batch 8, the only one that it holds at then")  # fmt: skip
     if isinstance(why, CaptureError):
         return (f"rehearse: error: {name} cannot be captured: {why}\n"
                 "remedy: rehearse_sim.capture takes the module with inputs of your own")  # fmt: skip
     return (f"rehearse: error: {name} does not run here: {type(why).__name__}: {first_line(why)}\n"
             f"  at {place_of(why)}\n"
-            "remedy: another --precision; or rehearse_sim.capture takes the module as you change it")  # fmt: skip
+            f"remedy: {'a config that people train, as hf:ORG/NAME' if name.startswith('transformers:') else 'another --precision'}; "
+            "or rehearse_sim.capture takes the module as you change it")  # fmt: skip
 
 
 def main(words: list[str]) -> int:
@@ -38,6 +42,8 @@ def main(words: list[str]) -> int:
     parser.add_argument("name", metavar="NAME")
     parser.add_argument("--precision", default="", help="fp32, tf32, bf16, fp16, bf16_pure or bf16_master (bf16; of experts bf16_pure)")
     parser.add_argument("--sequence", type=int, default=0, metavar="TOKENS", help="tokens of a sample")
+    parser.add_argument("--batch", type=int, default=0, metavar="SAMPLES", help="the only batch that it shall hold at")
+    parser.add_argument("--channels-last", action="store_true", help="images and convolutions in channels_last")
     parser.add_argument("--out", metavar="FILE", help="write it here; else into a cache")
     asked = parser.parse_args(words)
     try:
@@ -50,7 +56,8 @@ def main(words: list[str]) -> int:
     del torch
     try:
         found = capture_named(
-            asked.name, precision=asked.precision, sequence=asked.sequence, path=asked.out
+            asked.name, precision=asked.precision, sequence=asked.sequence,
+            channels_last=asked.channels_last, batch=asked.batch, path=asked.out,
         )
     except Exception as why:  # of a name, of the network itself, or of what PyTorch's CPU lacks
         print(told_of(asked.name, why), file=sys.stderr)

@@ -159,10 +159,55 @@ class _Building(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
+def _on_cpu(value: Any) -> Any:
+    if isinstance(value, torch.device) and value.type == "cuda":
+        return torch.device("cpu")
+    return "cpu" if isinstance(value, str) and value.split(":")[0] == "cuda" else value
+
+
+class _OnCpu(TorchFunctionMode):
+    """What is made on a GPU, or moved there, stays with the tensors that stand for a GPU's."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func is torch.Tensor.cuda:
+            return args[0]
+        if "device" in kwargs or func is torch.Tensor.to:
+            args = tuple(map(_on_cpu, args))
+            kwargs = {key: _on_cpu(each) for key, each in kwargs.items()}
+        return func(*args, **kwargs)
+
+
+def _apply_anew(known: dict[int, Any]) -> Callable[..., Any]:
+    """Module._apply with parameters that are made anew: fake tensors cannot be swapped. A tied one
+    stays tied, as `known` says of those that were there before."""
+
+    def apply(self: torch.nn.Module, fn: Callable[[Any], Any], recurse: bool = True) -> Any:
+        for each in self.children() if recurse else ():
+            each._apply(fn)
+        for name, own in list(self._parameters.items()):
+            if own is None:
+                continue
+            made = known.get(id(own), (None, None))[1]
+            if made is None:
+                with torch.no_grad():
+                    value = fn(own)
+                made = own if value is own else torch.nn.Parameter(value, own.requires_grad)
+                known[id(own)] = (own, made)
+            self._parameters[name] = made
+        for name, buffer in self._buffers.items():
+            if buffer is not None:
+                self._buffers[name] = fn(buffer)
+        return self
+
+    return apply
+
+
 @contextlib.contextmanager
 def building() -> Iterator[None]:
     patch = mock.patch.object(torch.nn.init, "_no_grad_trunc_normal_", _as_it_is)
-    with _Building(), patch:
+    anew = mock.patch.object(torch.nn.Module, "_apply", _apply_anew({}))
+    with _Building(), patch, anew:
         yield
 
 
@@ -194,6 +239,7 @@ def as_on_cuda() -> Iterator[None]:
             for name, rule in COMPOSITES.items():
                 library.impl(name, rule, "CompositeImplicitAutograd", allow_override=True)
         library.impl("_cudnn_rnn_backward", _rnn_backward, "Meta")
-        yield
+        with _OnCpu():
+            yield
     finally:
         library._destroy()

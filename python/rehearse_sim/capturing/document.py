@@ -55,14 +55,33 @@ def _counted(table: Table, fit: Fit, sides: list[list[Any]]) -> list[list[int]]:
 
 
 def _parameters(module: torch.nn.Module, recorder: Recorder) -> list[list[str]]:
-    """By unit, in the order of module.parameters(); those that nothing used go with the one before."""
+    """By unit, in the order of module.parameters(); those that nothing used go with the one before.
+    A unit without kernels has none, and none is of a unit whose backward is over before its
+    gradient begins: the later one has it."""
     of = {name: number for number, unit in enumerate(recorder.units) for name in unit.parameters}
+    runs = [bool(unit.forward or unit.backward) for unit in recorder.units]
+    for name, number in of.items():
+        of[name] = next((i for i in range(number, len(runs)) if runs[i]), number)
+    for taken in recorder.taken:
+        if taken.gradient_of in of:
+            of[taken.gradient_of] = min(of[taken.gradient_of], taken.unit)
     by_unit: list[list[str]] = [[] for _ in recorder.units]
     number = 0
     for name, _ in module.named_parameters():
         number = of.get(name, number)
         by_unit[number].append(name)
     return by_unit
+
+
+#: Parameters that are kept as several of four bytes.
+PARTS = {torch.complex64: [2], torch.float64: [2], torch.complex128: [4]}
+
+
+def _parameter(name: str, tensor: torch.Tensor) -> list[Any]:
+    """A number of eight bytes counts as two of four."""
+    parts = PARTS.get(tensor.dtype, [])
+    kind = "fp32" if parts else DTYPES.get(tensor.dtype, "fp32")
+    return [name, [*tensor.shape, *parts], kind, tensor.requires_grad]
 
 
 def _buffers(module: torch.nn.Module, units: Sequence[Unit]) -> list[int]:
@@ -93,11 +112,8 @@ def document(
         others = [recorder.units[i] for recorder in recorders]
         units.append({
             "name": unit.name,
-            "parameters": [
-                [each, list(known[each].shape), DTYPES.get(known[each].dtype, "fp32"),
-                 known[each].requires_grad]
-                for each in names[i]
-            ],
+            **({"block": unit.block} if unit.block else {}),
+            "parameters": [_parameter(each, known[each]) for each in names[i]],
             "buffers": buffers[i],
             "forward": _counted(kernels, fit, [each.forward for each in others]),
             "backward": _counted(kernels, fit, [each.backward for each in others]),

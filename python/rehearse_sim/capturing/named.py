@@ -82,6 +82,8 @@ def capture_named(
     *,
     precision: str = "",
     sequence: int = 0,
+    channels_last: bool = False,
+    batch: int = 0,
     path: str | Path | None = None,
 ) -> NamedCapture:
     """A network of a library by its name, as a file that a scenario's `model: {captured: FILE}`
@@ -91,14 +93,15 @@ def capture_named(
 
     `precision`: else bf16 autocast over fp32 weights; of experts, which transformers multiplies in
     the weights' own format, bf16_pure. `sequence`: tokens of a sample; else what the network takes,
-    up to 4,096. `path`: where the file is written; else into a cache, from which the same question
+    up to 4,096. `channels_last`: images lie so. `batch`: the only one that
+    the file holds at, for networks that run sample by sample. `path`: where the file is written; else into a cache, from which the same question
     is answered at once.
     """
     library, rest = _split(name)
     version = _library(library)
     text = _text(library, rest)
     own = hashlib.sha256(b"".join(each.read_bytes() for each in sorted(Path(__file__).parent.glob("*.py"))))
-    asked = json.dumps([library, version, text, precision, sequence, own.hexdigest(), _torch_version()])
+    asked = json.dumps([library, version, text, precision, sequence, channels_last, batch, own.hexdigest(), _torch_version()])
     key = hashlib.sha256(asked.encode()).hexdigest()[:20]
     place = Path(path) if path else cache_folder() / f"{key}.model.json"
     note = place.with_suffix(".note")
@@ -112,11 +115,12 @@ def capture_named(
     fresh = place.with_suffix(f".{os.getpid()}")
     called = re.sub(r"[^A-Za-z0-9_.-]+", "_", Path(rest).stem if "/" in rest else rest) or library
     capture(plan.make, plan.inputs, targets=plan.targets, loss=plan.loss, precision=precision or plan.precision,
-            name=called, path=fresh, batches=plan.batches)  # fmt: skip
+            name=called, path=fresh, batches=(batch,) if batch else plan.batches, channels_last=channels_last)  # fmt: skip
     fresh.replace(place)
+    said = plan.note + (", in channels_last" if channels_last else "")
     if not path:
-        note.write_text(plan.note)
-    return NamedCapture(place, plan.note, False)
+        note.write_text(said)
+    return NamedCapture(place, said, False)
 
 
 def _torch_version() -> str:

@@ -42,11 +42,11 @@ class _Sizes:
 
     @property
     def channels(self) -> int:
-        return _widths(self.first("in_channels", "in_visual_dim", "input_channels", "audio_channels") or 3)
+        return _widths(self.first("audio_acoustic_hidden_dim", "in_channels", "in_visual_dim", "input_channels", "audio_channels") or 3)
 
     @property
     def text(self) -> int:
-        return _widths(self.first(*TEXT_WIDTHS) or self.first("dim", "inner_dim") or 768)
+        return _widths(self.first(*TEXT_WIDTHS) or self.first("dim", "inner_dim", "hidden_size") or 768)
 
     @property
     def tokens(self) -> int:
@@ -77,7 +77,7 @@ class _Sizes:
         frames = 1 + (frames - 1) // int(self.first("temporal_compression_ratio") or 1) if frames > FRAMES else frames
         patches = math.prod(self.side) // 4
         image, line = (channels, high, wide), [(patches, channels), (channels, 16 * STEPS)]
-        video = [(channels, frames, high, wide), (frames, channels, high, wide)]
+        video = [(channels, frames, high, wide), (frames, channels, high, wide), (frames, high, wide, channels)]
         if any(word in self.name for word in ("1D", "Audio", "Oobleck", "Music")):
             yield from (line[1], line[0], image, *video)
         elif any(word in self.name for word in ("3D", "Video", "Temporal", "Motion", "CogVideo", "Wan")):
@@ -102,6 +102,9 @@ def _given(kind: type, sizes: _Sizes, latents: Shape, batch: int) -> dict[str, A
     length = latents[0] if len(latents) == 2 else math.prod(latents[1:]) // 4
     axes = len(sizes.first("axes_dims_rope", "axes_dims") or (1, 1, 1))
     side = math.isqrt(length)
+    if "Music" in sizes.name:  # a condition for each step
+        tokens = latents[-1]
+    image_tokens = 256
     known: dict[str, Callable[[], Any]] = {
         "timestep": lambda: zeros(dtype=whole), "t": lambda: zeros(), "timesteps": lambda: zeros(dtype=whole),
         "timestep_r": lambda: zeros(), "r_timestep": lambda: zeros(),
@@ -111,6 +114,12 @@ def _given(kind: type, sizes: _Sizes, latents: Shape, batch: int) -> dict[str, A
         "pooled_projections": lambda: zeros(_widths(sizes.first("pooled_projection_dim", "in_text_dim2") or 768)),
         "pooled_text_emb": lambda: zeros(_widths(sizes.first("cond_embed_dim") or 768)),
         "global_hidden_states": lambda: zeros(1, _widths(sizes.first("global_states_input_dim") or 1536)),
+        "context_latents": lambda: zeros(length, _widths(config["in_channels"]) - sizes.channels),
+        "encoder_hidden_states_2": lambda: zeros(tokens, _widths(config["text_embed_2_dim"])),
+        "encoder_attention_mask_2": lambda: torch.ones(batch, tokens, dtype=whole),
+        "image_embeds": lambda: torch.ones(batch, image_tokens, _widths(config["image_embed_dim"])),
+        "visual_rope_pos": lambda: (torch.arange(latents[0]), *(torch.arange(each // 2) for each in latents[1:3])),
+        "text_rope_pos": lambda: torch.arange(tokens),
         "img_ids": lambda: torch.zeros(length, axes), "txt_ids": lambda: torch.zeros(tokens, axes),
         "img_shapes": lambda: [[(1, side, length // side)]] * batch,
         "controlnet_cond": lambda: (  # UNets take pixels, transformers latents
@@ -132,6 +141,9 @@ def _given(kind: type, sizes: _Sizes, latents: Shape, batch: int) -> dict[str, A
         "guidance": config.get("guidance_embeds"),
         "class_labels": config.get("num_embeds_ada_norm") or config.get("class_embed_type"),
         "added_cond_kwargs": config.get("addition_embed_type") == "text_time" or "PixArt" in sizes.name,
+        "encoder_hidden_states_2": config.get("text_embed_2_dim"),
+        "encoder_attention_mask_2": config.get("text_embed_2_dim"),
+        "image_embeds": config.get("image_embed_dim") and config.get("text_embed_2_dim"),
         **dict.fromkeys(("timestep", "encoder_hidden_states", "pooled_projections", "img_ids", "txt_ids",
                          "img_shapes", "global_hidden_states", "num_frames", "height", "width"), True),
     }  # fmt: skip

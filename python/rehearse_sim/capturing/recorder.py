@@ -66,6 +66,7 @@ class Unit:
     parameters: list[str] = field(default_factory=list)
     held: int = 0  #: elements of parameters first used in it
     enters: set[int] = field(default_factory=set)  #: what units before made and its forward reads
+    block: str = ""  #: the class of the module that it is, of those that a network repeats
 
 
 @dataclass
@@ -88,6 +89,10 @@ def _flat(values: Any) -> list[torch.Tensor]:
         elif isinstance(value, (list, tuple)):
             found += _flat(value)
     return found
+
+
+class SparseGradient(Exception):
+    """A tensor whose memory depends on values."""
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -128,6 +133,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.depth += block
             if self.depth == (1 if block else 0):
                 self._enter(path, block)
+                if block:
+                    self.units[self.unit].block = type(module).__name__
 
         def leave(*_: Any) -> None:
             if not self.in_backward and block:
@@ -157,7 +164,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         while name in names:
             times += 1
             name = f"{path}#{times}"
-        self.units.append(Unit(name, torch.autograd._get_sequence_nr()))  # type: ignore[attr-defined]
+        # Inside of checkpoint(use_reentrant=True) the one node of all is made before its forward.
+        reentrant = not torch.is_grad_enabled()
+        self.units.append(Unit(name, torch.autograd._get_sequence_nr() - reentrant))  # type: ignore[attr-defined]
         self.unit = len(self.units) - 1
 
     def start_backward(self) -> None:
@@ -237,6 +246,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     resident: set[int] = set()
 
     def _take(self, tensor: torch.Tensor) -> None:
+        if tensor.layout != torch.strided:
+            raise SparseGradient(
+                "a sparse tensor, as nn.Embedding(sparse=True) makes its gradient: sparse=False is captured"
+            )
         storage = tensor.untyped_storage()
         key = storage._cdata
         if key in self.live or key in self.parameters or key in self.resident:

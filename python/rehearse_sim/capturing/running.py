@@ -16,7 +16,7 @@ import torch
 from . import cuda_rules
 from .document import document
 from .fitting import Fit, Point, Unlike, check_at, same_sequence
-from .recorder import Recorder
+from .recorder import Recorder, SparseGradient
 
 
 class CaptureError(Exception):
@@ -75,6 +75,8 @@ def call(module: torch.nn.Module, inputs: Any) -> Any:
 
 
 def _explained(error: Exception) -> Exception:
+    if isinstance(error, SparseGradient):
+        return CaptureError(str(error))
     if type(error).__name__ in ("DataDependentOutputException", "DynamicOutputShapeException"):
         return CaptureError(
             f"the module asks for a tensor's value, which nothing has here ({error}), at "
@@ -102,7 +104,10 @@ def recording(recorder: Recorder) -> Iterator[None]:
         with recorder, own, cuda_rules.transformers_masks():
             yield
     except Exception as error:
-        raise _explained(error) from error
+        told = _explained(error)
+        if told is error:
+            raise
+        raise told from error
     finally:
         gc.enable()
 
@@ -125,9 +130,13 @@ class Runs:
     checked: Point | None
 
 
-def depends_on_size(unlike: Unlike, batch: list[torch.Tensor]) -> CaptureError:
+class DependsOnSize(CaptureError):
+    """What runs is not the same at two batches, or lengths."""
+
+
+def depends_on_size(unlike: Unlike, batch: list[torch.Tensor]) -> DependsOnSize:
     one = batch[0].shape[0] if batch else 1
-    return CaptureError(
+    return DependsOnSize(
         f"what it runs depends on the size in no simple way ({unlike}); capture it at one "
         f"size: batches=({one},)"
     )

@@ -63,14 +63,6 @@ class CapturedStep(Captured):
         }
 
 
-class _Reached(BaseException):
-    """The optimizer's step, behind which nothing is recorded."""
-
-    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
-        super().__init__()
-        self.optimizer = optimizer
-
-
 @dataclass
 class _Seen:
     """What a step does around its forward and backward."""
@@ -78,6 +70,7 @@ class _Seen:
     backwards: int = 0
     autocast: torch.dtype | None = None
     optimizer: dict[str, Any] = field(default_factory=dict)
+    samples: int = 0  #: of what the network is called with first
 
 
 def _optimizer(found: torch.optim.Optimizer, after: Sequence[str]) -> dict[str, Any]:
@@ -106,10 +99,16 @@ def _optimizer(found: torch.optim.Optimizer, after: Sequence[str]) -> dict[str, 
 
 @contextlib.contextmanager
 def _watched(recorder: Recorder, seen: _Seen) -> Iterator[None]:
-    """Notes autocast, the first backward and all others, and ends the step at its optimizer."""
+    """Notes autocast, the first backward and all others, and the optimizer. CaptureError where
+    another optimizer or another backward comes behind its step."""
     backward, begin = torch.autograd.backward, torch.autocast.__init__
 
     def run_backward(*args: Any, **given: Any) -> Any:
+        if seen.optimizer:
+            raise CaptureError(
+                "a second backward behind the optimizer's step, as a GAN has it: capture_step "
+                "takes one forward and backward; capture each in a step of its own"
+            )
         seen.backwards += 1
         if seen.backwards == 1:
             recorder.start_backward()
@@ -128,15 +127,26 @@ def _watched(recorder: Recorder, seen: _Seen) -> Iterator[None]:
             seen.autocast = self.fast_dtype
 
     def reach(optimizer: torch.optim.Optimizer, *_: Any) -> None:
-        raise _Reached(optimizer)
+        if seen.optimizer:
+            raise CaptureError(
+                f"a second optimizer's step, {type(optimizer).__name__}'s: capture_step takes one, "
+                "and a scenario's `optimizer` is that of all parameters"
+            )
+        seen.optimizer = _optimizer(optimizer, recorder.afterwards)
+        for group in optimizer.param_groups:
+            for each in group["params"]:
+                each.grad = None  # its step has nothing to do
 
     hook = register_optimizer_step_pre_hook(reach)
     try:
         with mock.patch.object(torch.autograd, "backward", run_backward):
             with mock.patch.object(torch.autocast, "__init__", begin_autocast):
                 yield
-    except _Reached as reached:
-        seen.optimizer = _optimizer(reached.optimizer, recorder.afterwards)
+    except CaptureError:
+        raise
+    except Exception:  # what comes behind the step may ask for values
+        if not seen.optimizer:
+            raise
     finally:
         hook.remove()
 
@@ -151,6 +161,11 @@ def _record(make: Callable[[], Any], inputs: Any, base: Point, units: Sequence[s
         given = made(inputs, base, point)
         recorder = Recorder(module, find_blocks(module, units))
         recorder.watch_resident([*module.buffers(), *tensors(given)])
+        def called(_: Any, args: Any, kwargs: Any) -> None:
+            found = [each for each in tensors((*args, *kwargs.values())) if each.dim() > 0]
+            seen.samples = seen.samples or (found[0].shape[0] if found else 0)
+
+        module.register_forward_pre_hook(called, with_kwargs=True)
         with recording(recorder), _watched(recorder, seen):
             if isinstance(given, dict):
                 step(**given)
@@ -160,6 +175,11 @@ def _record(make: Callable[[], Any], inputs: Any, base: Point, units: Sequence[s
             raise CaptureError("the step calls no backward()")
         if not seen.optimizer:
             raise CaptureError("the step calls no step() of a torch.optim.Optimizer")
+        if seen.backwards > 1 and seen.samples * seen.backwards == point[0]:
+            raise CaptureError(
+                f"the step cuts its batch of {point[0]} into {seen.backwards} micro-batches: let it "
+                f"take {seen.samples} samples of its own for each, and gradient_accumulation follows"
+            )
     return Run(recorder, module, tensors(given))
 
 

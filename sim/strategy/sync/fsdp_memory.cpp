@@ -127,6 +127,13 @@ std::vector<TensorId> FsdpMemory::free(std::size_t run, OpId op) {
 std::vector<TensorId> FsdpMemory::collect(std::size_t run, OpId op) {
   const TensorId flat = tensors_[run].flat;
   std::vector<TensorId> parts = collected(run);
+  if (keeps_reduced()) {
+    free(run, op);
+    finish_reduce(op);
+    builder_.take(op, flat);
+    for (const TensorId id : parts) builder_.give(op, id);
+    return {tensors_[run].held};
+  }
   if (on_gpu()) {
     builder_.note(op, {flat, Action::finish});
     builder_.take(op, flat);
@@ -172,7 +179,11 @@ void FsdpMemory::reduce(std::size_t run, OpId op) {
   // What is received is the gradient where neither its type nor its place is another.
   const bool is_gradient = !options_.cpu_offload && reduced_element_ == stored_element_;
   if (!is_gradient) builder_.take(op, all.received);
-  builder_.note(op, {all.flat, Action::give_in_use});
+  if (keeps_reduced()) {
+    reducing_ = run;
+  } else {
+    builder_.note(op, {all.flat, Action::give_in_use});
+  }
   if (!options_.cpu_offload) keep_gradient(run, op);
   if (!is_gradient && !options_.cpu_offload) builder_.give(op, all.received);
   builder_.give(op, all.cast);
@@ -192,6 +203,11 @@ void FsdpMemory::copy_out(std::size_t run, OpId op) {
 
 void FsdpMemory::finish_reduce(OpId op) {
   if (!reducing_) return;
+  if (keeps_reduced()) {
+    builder_.give(op, tensors_[*reducing_].flat);
+    reducing_.reset();
+    return;
+  }
   keep_gradient(*reducing_, op);
   builder_.give(op, tensors_[*reducing_].flat);
   builder_.give(op, tensors_[*reducing_].received);

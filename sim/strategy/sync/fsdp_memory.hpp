@@ -59,7 +59,7 @@ class FsdpMemory {
   void add_whole(std::size_t run, OpId op);
   /// The reduced share was copied to the host.
   void copy_out(std::size_t run, OpId op);
-  /// A CPU's last reduction of a backward pass is over with this operation.
+  /// The last reduction of a backward pass, of a CPU or under FSDP2, is over with this operation.
   void finish_reduce(OpId op);
   void finish(OpId op, const std::vector<TensorId>& tensors);
   /// Updates the shares and gives their gradients back.
@@ -81,6 +81,9 @@ class FsdpMemory {
   };
 
   Bytes share_of(const FlatParameter& run, Bytes element) const;
+  /// FSDP2 holds what it reduces until the next run's gradients are there, which it collects once
+  /// that run is freed (_fsdp_param_group.py: post_backward, reduce_scatter_states).
+  bool keeps_reduced() const { return on_gpu() && options_.per_parameter; }
   bool on_gpu() const { return builder_.job().device == TapeDevice::cuda; }
   RunTensors make_tensors(std::size_t run);
   void keep_gradient(std::size_t run, OpId op);
@@ -94,7 +97,7 @@ class FsdpMemory {
   Bytes stored_element_, gathered_element_, reduced_element_;
   std::vector<RunTensors> tensors_;
   bool first_ = true;
-  std::optional<std::size_t> reducing_;  ///< on a CPU: the run whose reduction is under way
+  std::optional<std::size_t> reducing_;  ///< on a CPU, under FSDP2: whose reduction is under way
 };
 
 }  // namespace rehearse::inline strategy

@@ -314,7 +314,10 @@ void TorchFsdp::reduce(std::size_t j, OpId backward, const Pass& pass) {
   const std::string& name = job_.model.units[runs_[j].first].name;
   const FlatParameter& run = runs_[j];
   const Bytes size = FsdpMemory::gradients(run, memory_.reduced_element());
-  if (size == Bytes(0)) return;  // frozen
+  if (size == Bytes(0)) {  // frozen
+    if (j == 0) memory_.finish_reduce(backward);
+    return;
+  }
   const bool no_sync = options_.no_sync && !keeps_whole();
   if (no_sync && !pass.last) return memory_.keep_whole(j, backward, pass.first);
   if (no_sync && !pass.first) memory_.add_whole(j, backward);

@@ -174,6 +174,10 @@ class TapeWriter {
 
 MemoryTape tape_of(const Model& model, double batch) { return TapeWriter(model, batch).write(); }
 
+bool is_block(const Model& model, std::size_t unit) {
+  return !model.captured->units[model.units[unit].captured_unit].block.empty();
+}
+
 bool can_cut_before(const Model& model, std::size_t unit) {
   const Step& step = *model.captured;
   const auto all = entering(step, model.units[unit].captured_unit, step.units.size());

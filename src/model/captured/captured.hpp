@@ -50,6 +50,7 @@ struct Kernel {
 
 /// Memory that the step takes, by unit and pass, in the order of the host.
 struct UnitStep {
+  std::string block{};  ///< class of the module, of those that a network repeats; empty: the rest
   /// Numbers of tensors: taken as such, given back as -1 - number.
   std::vector<std::int64_t> forward{}, backward{};
   std::vector<std::uint32_t> enters{};  ///< tensors of units before that its forward reads
@@ -82,6 +83,10 @@ MemoryTape tape_of(const Model& model, double batch);
 
 /// The batch and its targets.
 Bytes batch_bytes(const Step& step, double batch);
+
+/// Whether the unit is a block: a module of a class that the network repeats, which FSDP wraps and
+/// checkpointing runs again.
+bool is_block(const Model& model, std::size_t unit);
 
 /// Whether all that comes before the unit is known to it and those after by one tensor.
 bool can_cut_before(const Model& model, std::size_t unit);

@@ -139,7 +139,10 @@ class Reader {
     add_kernels(place.at("backward"), true, made);
     const auto tape = place.at("tape").list();
     if (tape.size() != 2) place.at("tape").fail("a list of two");
-    step_->units.push_back({events(tape[0], number), events(tape[1], number)});
+    const auto block = place.find("block");
+    step_->units.push_back({.block = block ? block->text() : "",
+                            .forward = events(tape[0], number),
+                            .backward = events(tape[1], number)});
     for (const JsonPlace& one : place.at("enters").list()) {
       const auto tensor = one.whole<std::uint32_t>();
       if (tensor >= step_->tensors.size()) one.fail("one of `tensors`");
@@ -161,7 +164,7 @@ class Reader {
     unit.tensors.push_back(elements);
     ParameterTrait trait{.trained = parts[3].flag()};
     const bool wide = parts[2].text() == "fp32";
-    if (wide != (parameter_element(precision) == Bytes(4)))
+    if (wide != (parameter_element(computed_in(precision)) == Bytes(4)))
       trait.storage = wide ? StoredAs::fp32 : StoredAs::bf16;
     unit.traits.push_back(trait);
   }
