@@ -83,7 +83,7 @@ class FsdpMemory {
   Bytes share_of(const FlatParameter& run, Bytes element) const;
   /// FSDP2 holds what it reduces until the next run's gradients are there, which it collects once
   /// that run is freed (_fsdp_param_group.py: post_backward, reduce_scatter_states).
-  bool keeps_reduced() const { return on_gpu() && options_.per_parameter; }
+  bool keeps_reduced() const { return on_gpu() && options_.held == ShardedParameters::Held::each; }
   bool on_gpu() const { return builder_.job().device == TapeDevice::cuda; }
   RunTensors make_tensors(std::size_t run);
   void keep_gradient(std::size_t run, OpId op);
