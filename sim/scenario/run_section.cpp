@@ -44,7 +44,10 @@ Jitter read_jitter(const Value& value) {
 /// `none`, or how often a rank is stopped and for how long.
 Interruptions read_interruptions(const Value& value) {
   constexpr const char* kSuchAs = "write none, or a map such as {every: 5000s, time: 150ms}";
-  if (value.is_scalar() && value.shown() == "none") return {};
+  if (value.is_scalar() && value.shown() == "none") {
+    value.as_choice({"none"});
+    return {};
+  }
   if (!value.is_map()) {
     value.mistake(fmt::format("expected none or a map; got {}",
                               value.is_null() ? "nothing" : "\"" + value.shown() + "\""),

@@ -93,7 +93,7 @@ BOOST_DATA_TEST_CASE(parts_after_forward_are_gathered_from_fewer_ranks, data::ma
   BOOST_TEST(kR + pair < b);
   // When the last unit's backward has gathered, the others' halves are held.
   BOOST_CHECK_GE(most(), whole);
-  if (units > 2) BOOST_CHECK_GT(most(), whole);
+  if (units > 3) BOOST_CHECK_GT(most(), whole);  // of fewer, the peak comes later
   BOOST_CHECK_LE(most(), whole + units * kMiB / 2);
 }
 
