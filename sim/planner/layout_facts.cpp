@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "model/layout_rules.hpp"
 #include "scenario/sections.hpp"
@@ -94,10 +95,13 @@ LayoutFacts layout_facts(const Document& document, const Value& parallelism) {
 
 namespace {
 
-/// By framework: what it has of layout_shardings().
+/// By framework, one of framework_names(): what it has of layout_shardings(). Those that are like
+/// PyTorch have PyTorch's.
 std::vector<int> shardings_of(int framework) {
-  static const std::vector<std::vector<int>> all = {{0, 1, 2}, {0, 3}, {0, 1, 3}, {1, 4, 5}};
-  return all.at(static_cast<std::size_t>(framework));
+  static const std::map<std::string, std::vector<int>> all = {
+      {"torchtitan", {0, 3}}, {"megatron", {0, 1, 3}}, {"deepspeed", {1, 4, 5}}};
+  const auto found = all.find(framework_names().at(static_cast<std::size_t>(framework)));
+  return found == all.end() ? std::vector<int>{0, 1, 2} : found->second;
 }
 
 }  // namespace

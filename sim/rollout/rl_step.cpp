@@ -18,6 +18,7 @@
 #include "rollout/refit.hpp"
 #include "rollout/rl_generator.hpp"
 #include "scenario/training_part.hpp"
+#include "strategy/program_builder.hpp"
 
 namespace rehearse::inline rollout {
 namespace {
@@ -125,6 +126,26 @@ void add_memory(const Generator& generator, const TrainerParts& trainer, RlRepor
   const Bytes engine_rests = asked.sleeps ? Bytes(kAsleep) : taken;
   report.memory.push_back(
       {"training", trainer.peak, colocated ? engine_rests : Bytes(0), trainer.capacity});
+}
+
+/// A GPU's part of the weights of a network that is not trained: what passes forward alone need at
+/// least.
+Bytes weights_of(const Scenario& scenario) {
+  const Strategy& strategy = scenario.strategy;
+  double parts = 1;
+  if (strategy.layout) parts = strategy.layout->mesh.tensor * strategy.layout->mesh.pipeline;
+  if (shards_parameters(strategy)) parts = static_cast<double>(scenario.cluster.gpu_count());
+  return parameter_bytes(scenario.model, scenario.precision) / parts;
+}
+
+/// Of passes forward alone, which other networks than the trained one make.
+void add_forward_memory(const RlQuestion& question, const TrainerParts& trainer, RlReport& report) {
+  if (trainer.capacity <= Bytes(0)) return;
+  if (question.teacher)
+    report.memory.push_back(
+        {"teacher", weights_of(*question.teacher), trainer.resident, trainer.capacity});
+  if (question.options.algorithm == RlAlgorithm::scoring)
+    report.memory.push_back({"scoring", weights_of(question.trainer), Bytes(0), trainer.capacity});
 }
 
 void add_trainer_phases(const RlOptions& options, const TrainerRun& run, RlReport& report) {
@@ -366,6 +387,7 @@ RlReport rl_step(const RlQuestion& question, const TrainerRun& trainer) {
     if (trains && trainer.parts.capacity > Bytes(0))
       report.memory.push_back({"training", trainer.parts.peak, Bytes(0), trainer.parts.capacity});
   }
+  add_forward_memory(question, trainer.parts, report);
   report.step_interval = errors.around(report.step);
   warn(options, report);
   return report;
