@@ -88,6 +88,12 @@ void calibrate_by(const ImportLogCommand& command, const MeasuredRun& run) {
   const auto document = Document::load(command.scenario)->with_overrides(command.overrides);
   const std::string kind = used_cluster(*document);
   const bool of_site = solved.key.starts_with("cluster.") && !kind.empty();
+  if (!command.site.empty() && of_site && kind.ends_with(".yaml"))
+    throw InputError(
+        fmt::format("{}: error: the scenario's machines are a site's already\n"
+                    "remedy: calibrate those that it changes: --set cluster.use=NAME, "
+                    "the `use` of {}",
+                    command.scenario.string(), kind));
   if (command.site.empty() || !of_site) {
     tell(fmt::format(
         "--set {}={} has it{}\n", solved.key, solved.value,

@@ -220,7 +220,9 @@ std::shared_ptr<const TypedQuestion> add_typed_question(CLI::App& app,
   app.add_option("SCENARIO", file,
                  "A scenario's file, a shipped one's name, or - (standard input)");
   CLI::Option* model = add_common(app, *question);
-  add(app, "--strategy", question->strategy, "Its strategy; else fsdp", "NAME")->needs(model);
+  add(app, "--strategy", question->strategy,
+      "Its strategy; else fsdp, or what the framework has in its place", "NAME")
+      ->needs(model);
   add(app, "--batch", question->batch, "Its samples per GPU; else 1", "N")->needs(model);
   return question;
 }

@@ -20,8 +20,11 @@ std::vector<std::map<std::string, double>> read_measured_steps(const Value& valu
     Map shares = step.as_map();
     steps.emplace_back();
     for (const std::string& mechanism : mechanisms)
-      if (const std::optional<Value> share = shares.optional(mechanism))
-        steps.back()[mechanism] = share->as_non_negative_number();
+      if (const std::optional<Value> share = shares.optional(mechanism)) {
+        const double part = share->as_non_negative_number();
+        if (part > 1) share->fail("a part of a step is at most 1", "as --calibrate wrote it");
+        steps.back()[mechanism] = part;
+      }
     shares.finish();
   }
   return steps;

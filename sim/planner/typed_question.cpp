@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 #include <optional>
 #include <system_error>
 
@@ -58,13 +59,29 @@ std::string cluster_text(const std::string& on) {
                      on.substr(0, digits));
 }
 
+/// How a framework shards where nobody says it: FSDP1, or what that framework has in its place.
+std::string strategy_of(const TypedQuestion& question) {
+  static const std::map<std::string, std::string> kOthers = {{"torchtitan", "fsdp2"},
+                                                             {"megatron", "zero: {stage: 1}"},
+                                                             {"deepspeed", "zero: {stage: 3}"},
+                                                             {"horovod", "ddp"},
+                                                             {"tensorflow", "ddp"},
+                                                             {"mxnet", "ddp"},
+                                                             {"byteps", "ddp"},
+                                                             {"bytescheduler", "ddp"}};
+  if (!question.strategy.empty()) return question.strategy;
+  const auto found = kOthers.find(question.framework);
+  return found == kOthers.end() ? "fsdp" : found->second;
+}
+
 std::string scenario_text(const TypedQuestion& question) {
+  const std::string strategy = strategy_of(question);
   std::string model = model_text(question.model);
   if (!question.sequence.empty()) model += ", sequence: " + question.sequence;
   const std::string precision = !question.precision.empty()           ? question.precision
                                 : question.model.ends_with(kCaptured) ? ""
                                                                       : "bf16_master";
-  const bool has_options = question.strategy.find('{') != std::string::npos;
+  const bool has_options = strategy.find('{') != std::string::npos;
   const std::string train =
       question.tokens.empty() ? "" : fmt::format("train: {{tokens: {}}}\n", question.tokens);
   return fmt::format(
@@ -77,9 +94,9 @@ std::string scenario_text(const TypedQuestion& question) {
           : fmt::format("framework: {}\n", yaml_quoted(question.framework)),
       model, question.batch, precision.empty() ? "" : ", precision: " + precision,
       cluster_text(question.on),
-      !has_options                         ? fmt::format("{{{}: {{}}}}", question.strategy)
-      : question.strategy.starts_with('{') ? question.strategy
-                                           : "{" + question.strategy + "}",
+      !has_options                ? fmt::format("{{{}: {{}}}}", strategy)
+      : strategy.starts_with('{') ? strategy
+                                  : "{" + strategy + "}",
       train);
 }
 

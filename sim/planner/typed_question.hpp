@@ -13,7 +13,8 @@ namespace rehearse::inline planner {
 struct TypedQuestion {
   std::string model;              ///< a built-in network, or a Hugging Face config; empty: none
   std::string on;                 ///< "4xaws_p5": nodes of a cluster's kind
-  std::string strategy = "fsdp";  ///< a strategy's name, or a YAML map with its options
+  /// A strategy's name, or a YAML map with its options; empty: how the framework shards.
+  std::string strategy = {};
   std::string batch = "1";        ///< samples per GPU
   std::string sequence;           ///< tokens of a sample; empty: the network's own
   std::string precision;          ///< empty: bf16_master, or what a captured model was captured in

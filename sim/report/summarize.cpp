@@ -134,7 +134,7 @@ void add_flops(const Basis& basis, Report& report) {
   for (const RankId rank : basis.workers) {
     const Place& place = basis.facts.schedule.ranks[rank.index()].place;
     const Node& node = scenario.cluster.node(place.node);
-    peak += peak_for(scenario.model, node.gpu, compute_precision(scenario)) * node.speed;
+    peak += peak_for(scenario.model, node.gpu, compute_precision(scenario));
   }
   peak *= basis.ranks / static_cast<double>(basis.workers.size());
   if (peak <= FlopsPerSecond(0)) return;

@@ -132,10 +132,11 @@ BOOST_AUTO_TEST_CASE(mfu_of_convolutions_under_fp32_counts_against_tf32) {
   BOOST_TEST(*ddp_report(toy_scenario).mfu == 3e9 * 16 / 6.75e-3 / 1600e12, kExact);
 }
 
-BOOST_AUTO_TEST_CASE(mfu_counts_against_the_gpus_own_speed) {
+// The datasheet's peak, whatever a run told of these GPUs.
+BOOST_AUTO_TEST_CASE(mfu_counts_against_the_datasheet_at_any_speed) {
   Scenario fast = scenario_with(TorchDdp{});
   fast.cluster.groups[0].node.speed = 1.5;
-  BOOST_TEST(*ddp_report(fast).mfu == 3e9 * 16 / 6.75e-3 / 300e12, kExact);
+  BOOST_TEST(*ddp_report(fast).mfu == 3e9 * 16 / 6.75e-3 / 200e12, kExact);
 }
 
 BOOST_AUTO_TEST_CASE(mfu_counts_the_pairs_that_a_causal_mask_leaves) {
