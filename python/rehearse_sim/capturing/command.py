@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from .named import UnknownNetwork, capture_named
+from .named import capture_named
+from .plans import UnknownNetwork
 
 
 def first_line(why: BaseException) -> str:

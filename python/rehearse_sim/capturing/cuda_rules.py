@@ -184,7 +184,7 @@ def _apply_anew(known: dict[int, Any]) -> Callable[..., Any]:
 
     def apply(self: torch.nn.Module, fn: Callable[[Any], Any], recurse: bool = True) -> Any:
         for each in self.children() if recurse else ():
-            each._apply(fn)
+            each._apply(fn)  # type: ignore[no-untyped-call]
         for name, own in list(self._parameters.items()):
             if own is None:
                 continue

@@ -200,7 +200,7 @@ def plan_of(name: str, text: str) -> Plan:
     given = {key: value for key, value in settings.items() if not key.startswith("_")}
 
     def make() -> Any:
-        takes = inspect.signature(kind.__init__).parameters
+        takes = inspect.signature(kind).parameters
         return kind(**{key: value for key, value in given.items() if key in takes})
 
     sizes = _Sizes(kind, {**_defaults(kind), **given})

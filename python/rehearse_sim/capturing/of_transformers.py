@@ -229,7 +229,7 @@ def plan_of(text: str, name: str, asked: int) -> Plan:
 
     config = _config_of(text)
     switched = _without_chance(config)
-    made = _class_of(config, name)
+    made: Any = _class_of(config, name)
     kind, tokens = made.__name__, _tokens(config, asked)
     takes = inspect.signature(made.forward).parameters
     ways = _shapes(made.forward, config, tokens)

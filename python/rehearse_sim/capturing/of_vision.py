@@ -50,7 +50,7 @@ def torchvision_plan(name: str) -> Plan:
     kind = make.__module__.removeprefix("torchvision.models.")
 
     def made() -> Any:
-        more = {"init_weights": False} if name in AUXILIARY else {}
+        more: dict[str, Any] = {"init_weights": False} if name in AUXILIARY else {}
         if kind.startswith(("detection", "segmentation")):
             more = {"weights_backbone": None}
         return make(weights=None, **more)

@@ -142,6 +142,10 @@ def depends_on_size(unlike: Unlike, batch: list[torch.Tensor]) -> DependsOnSize:
     )
 
 
+def shapes_of(run: Run) -> list[torch.Size]:
+    return [each.shape for each in run.batch]
+
+
 @dataclass
 class Sizes:
     """At which batches and lengths a step runs: one, or two to fit and one to check."""
@@ -152,6 +156,9 @@ class Sizes:
     def __post_init__(self) -> None:
         if len(self.batches) not in (1, 3) or len(self.lengths) not in (0, 1, 3):
             raise CaptureError("batches and lengths: one size, or two to fit and one to check")
+        for sizes in (self.batches, self.lengths):
+            if len(set(sizes)) < len(sizes) or any(size < 1 for size in sizes):
+                raise CaptureError(f"batches and lengths are unlike sizes above 0, not {tuple(sizes)}")
 
     def runs(self, record: Callable[[Point], Run]) -> Runs:
         """CaptureError where the sizes change what runs in no simple way."""
@@ -159,6 +166,11 @@ class Sizes:
         points = [(batch, length) for length in lasting for batch in self.batches[:2]]
         runs = Runs(Fit(points), [record(point) for point in points], None)
         recorders = [run.recorder for run in runs.of]
+        if len(self.batches) == 3 and shapes_of(runs.of[0]) == shapes_of(runs.of[1]):
+            raise CaptureError(
+                f"the inputs are the same at batches {self.batches[0]} and {self.batches[1]}: make "
+                f"them of the size that is asked for, or capture one: batches=({self.batches[0]},)"
+            )
         try:
             same_sequence(recorders)
             if len(self.batches) == 3:
