@@ -11,13 +11,13 @@ namespace rehearse::inline planner {
 
 /// A question that the command line asks without a file: `--model llama_3_8b --on 4xaws_p5`.
 struct TypedQuestion {
-  std::string model;              ///< a built-in network, or a Hugging Face config; empty: none
-  std::string on;                 ///< "4xaws_p5": nodes of a cluster's kind
+  std::string model;  ///< a built-in network, or a Hugging Face config; empty: none
+  std::string on;     ///< "4xaws_p5": nodes of a cluster's kind
   /// A strategy's name, or a YAML map with its options; empty: how the framework shards.
   std::string strategy = {};
-  std::string batch = "1";        ///< samples per GPU
-  std::string sequence;           ///< tokens of a sample; empty: the network's own
-  std::string precision;          ///< empty: bf16_master, or what a captured model was captured in
+  std::string batch = "1";    ///< samples per GPU
+  std::string sequence;       ///< tokens of a sample; empty: the network's own
+  std::string precision;      ///< empty: bf16_master, or what a captured model was captured in
   std::string framework;      ///< whose code; of a plan several, with commas; empty: the usual one
   std::string budget;         ///< a plan's, in USD; empty: none
   std::string deadline;       ///< a plan's time to train, with its unit; empty: none

@@ -40,8 +40,11 @@ Generator make_generator(const RlOptions& options, const Scenario& trainer) {
   generator.copies =
       cluster.gpu_count() / ranks * static_cast<std::size_t>(asked.attention_data_parallel);
   double sequence = longest(options.lengths);
-  const bool cut = options.lengths.prompt.limit > 0 && options.lengths.response.limit > 0;
-  generator.model.check_positions(cut ? sequence : total(options.lengths).mean);
+  const auto prompt = static_cast<double>(options.lengths.prompt.limit),
+             response = static_cast<double>(options.lengths.response.limit);
+  const bool cut = prompt > 0 && response > 0;
+  generator.model.check_positions(cut ? sequence
+                                      : std::max({total(options.lengths).mean, prompt, response}));
   if (generator.model.positions() > 0) sequence = std::min(sequence, generator.model.positions());
   generator.longest = sequence;
   const Bytes of_longest = generator.model.cache_of(sequence);
