@@ -102,7 +102,7 @@ void override_gpus(Map& map, Cluster& cluster) {
   const std::optional<Value> tdp = map.optional("tdp");
   for (NodeGroup& group : cluster.groups) {
     if (group.node.gpus == 0) continue;
-    if (speed) group.node.speed = speed->as_positive_number();
+    if (speed) group.node.speed = read_speed(*speed);
     if (memory) group.node.gpu.memory = read_memory(*memory);
     if (tdp) group.node.gpu.tdp = read_watts(*tdp);
   }

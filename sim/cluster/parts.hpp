@@ -37,6 +37,8 @@ NodePrices read_own_prices(const Value& value);
 std::optional<NodePrices> shipped_prices(const std::string& name);
 /// The same, for the nodes with GPUs whose price nobody says.
 void take_shipped_prices(const std::string& name, Cluster& cluster);
+/// The speed of GPUs, times that of their kind: a thousandth to a thousand.
+double read_speed(const Value& value);
 /// The cores of a node's CPUs: one or more.
 int read_cores(const Value& value);
 /// The number of NICs of a node with so many GPUs: each serves one GPU or more.

@@ -112,7 +112,8 @@ void read_gpu_side(Map& map, Node& node) {
                .host_bandwidth = {}};
   read_staged_rate(map, node.pcie);
   read_roots(map, node);
-  node.speed = map.positive_number_or("speed", 1);
+  node.speed =
+      map.has("speed") ? read_speed(map.require("speed")) : map.positive_number_or("speed", 1);
 }
 
 void read_network_side(Map& map, Node& node, bool needs_network) {
@@ -152,6 +153,16 @@ NicVendor read_nic_vendor(const Value& value) {
 }
 
 Bytes read_memory(const Value& value) { return form::size_above_0().read(value); }
+
+double read_speed(const Value& value) {
+  constexpr double kMost = 1000;
+  const double speed = value.as_positive_number();
+  if (speed < 1 / kMost || speed > kMost)
+    value.mistake(
+        "GPUs are at least a thousandth and at most a thousand times as fast as their kind",
+        "give 1 for GPUs that are as fast");
+  return std::clamp(speed, 1 / kMost, kMost);
+}
 
 int read_cores(const Value& value) { return static_cast<int>(value.as_integer(1, kMostCores)); }
 
