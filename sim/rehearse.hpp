@@ -29,12 +29,12 @@
 #include "predict/predicted_collective.hpp"  // predicted_collective(cluster, kind, ...)
 #include "predict/report_of.hpp"             // report_of(scenario) -> Report, as often as one likes
 #include "predict/run_views.hpp"             // chrome_trace(scenario, prediction)
-#include "report/views.hpp"                  // to_json(report), report_from_json(text)
 #include "scenario/scenario.hpp"             // read_scenario(file) -> Scenario
 #include "study/simulator.hpp"               // simulator()
 #include "study/study.hpp"                   // read_study(file) -> Study
 #include "study/study_view.hpp"              // what a study's results say
 #include "study/sweep.hpp"                   // prepare, sweep
+#include "view/views.hpp"                    // to_json(report), report_from_json(text)
 
 namespace rehearse {
 /// So that messages say where a misplaced key belongs, as the program's do.

@@ -16,10 +16,10 @@
 #include "measured/measured.hpp"
 #include "predict/measured_job.hpp"
 #include "predict/predict.hpp"
-#include "report/comparison.hpp"
-#include "report/views.hpp"
 #include "study/axes.hpp"
 #include "study/collect.hpp"
+#include "view/comparison.hpp"
+#include "view/views.hpp"
 
 namespace rehearse::inline cli {
 namespace {

@@ -3,7 +3,7 @@
 #include "cli/options.hpp"
 #include "config/json_text.hpp"
 #include "html/html.hpp"
-#include "report/curves_views.hpp"
+#include "view/curves_views.hpp"
 
 namespace rehearse::inline cli {
 namespace {

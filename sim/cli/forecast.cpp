@@ -13,8 +13,8 @@
 #include "html/html.hpp"
 #include "predict/measured_job.hpp"
 #include "predict/paced_plans.hpp"
-#include "report/forecast_views.hpp"
 #include "scenario/same_training.hpp"
+#include "view/forecast_views.hpp"
 
 namespace rehearse::inline cli {
 namespace {

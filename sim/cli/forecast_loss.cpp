@@ -7,7 +7,7 @@
 #include "base/error.hpp"
 #include "cli/options.hpp"
 #include "config/count.hpp"
-#include "report/loss_views.hpp"
+#include "view/loss_views.hpp"
 
 namespace rehearse::inline cli {
 namespace {

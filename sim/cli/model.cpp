@@ -1,7 +1,7 @@
 // `rehearse model NAME | CONFIG`: what a network is made of, without a simulation.
 #include "cli/commands.hpp"
 #include "cli/options.hpp"
-#include "report/network_view.hpp"
+#include "view/network_view.hpp"
 
 namespace rehearse::inline cli {
 namespace {

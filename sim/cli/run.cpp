@@ -13,8 +13,8 @@
 #include "predict/run_views.hpp"
 #include "predict/simulated_updates.hpp"
 #include "report/memory_verdict.hpp"
-#include "report/views.hpp"
 #include "rollout/rl_step.hpp"
+#include "view/views.hpp"
 
 namespace rehearse::inline cli {
 namespace {

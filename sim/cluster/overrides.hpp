@@ -9,7 +9,7 @@ namespace rehearse::inline cluster {
 // does not suit its machines.
 
 void override_network(Map& map, Cluster& cluster);
-/// What GPUs of a node reach each other and their host through.
+/// Take the keys of NVLink and PCIe, of hosts, and of GPUs into the machines that `use` names.
 void override_inner_links(Map& map, Cluster& cluster);
 void override_hosts(Map& map, Cluster& cluster);
 void override_gpus(Map& map, Cluster& cluster);

@@ -27,7 +27,7 @@ void Player::cut_repeats(std::uint32_t iteration) {
   for (std::uint32_t r = 0; r < ranks_.size(); ++r) leave_out(r, *cut, iteration);
 }
 
-/// What is cut out counts as done.
+/// Counts the iterations that are cut out as done.
 void Player::leave_out(std::uint32_t rank, const Cut& cut, std::uint32_t iteration) {
   RankState& state = ranks_[rank];
   const std::size_t program = schedule_.ranks[rank].program.index();
@@ -36,8 +36,8 @@ void Player::leave_out(std::uint32_t rank, const Cut& cut, std::uint32_t iterati
   state.left[iteration] -= cut.end[program] - cut.begin[program];
 }
 
-/// Where a rank would have fallen behind others during the cut, its lanes wait behind it: each
-/// begins a repeat's distance, and what the rank is behind, after it began the last one.
+/// A rank that would have fallen behind others during the cut has its lanes wait behind it. Each
+/// lane begins a repeat's distance, and what the rank is behind, after it began the last one.
 void Player::near_cut(RankOp what, LaneState& state) const {
   const Repeats& repeats = shared_.repeats;
   if (state.kept_in == state.iteration || !repeats.stands_for_more(what, state.iteration)) return;

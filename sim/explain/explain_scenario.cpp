@@ -10,7 +10,8 @@
 #include "predict/wire.hpp"
 #include "report/compute_grounds.hpp"
 #include "report/measures.hpp"
-#include "report/views.hpp"
+#include "report/run_facts.hpp"
+#include "view/views.hpp"
 
 namespace rehearse::inline explanation {
 namespace {

@@ -8,6 +8,7 @@
 #include "economy/price.hpp"
 #include "report/anatomy.hpp"
 #include "report/basis.hpp"
+#include "report/run_facts.hpp"
 
 namespace rehearse::inline explanation {
 namespace {

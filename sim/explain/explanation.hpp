@@ -8,7 +8,8 @@
 #include "explain/path_shares.hpp"
 #include "explain/rank_split.hpp"
 #include "report/report.hpp"
-#include "report/views.hpp"
+#include "report/run_facts.hpp"
+#include "view/views.hpp"
 
 namespace rehearse::inline explanation {
 

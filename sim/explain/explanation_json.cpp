@@ -4,7 +4,7 @@
 
 #include "config/json_text.hpp"
 #include "explain/explanation.hpp"
-#include "report/json_forms.hpp"
+#include "view/json_forms.hpp"
 
 namespace rehearse::inline explanation {
 namespace {

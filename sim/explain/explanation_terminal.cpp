@@ -4,10 +4,11 @@
 #include <cmath>
 
 #include "explain/explanation.hpp"
-#include "report/collectives.hpp"
 #include "report/compute_grounds.hpp"
-#include "report/page.hpp"
-#include "report/page_parts.hpp"
+#include "view/collectives.hpp"
+#include "view/grounds_view.hpp"
+#include "view/page.hpp"
+#include "view/page_parts.hpp"
 
 namespace rehearse::inline explanation {
 namespace {

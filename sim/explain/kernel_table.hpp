@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "cost/kernel_costs.hpp"
-#include "report/views.hpp"
 #include "scenario/scenario.hpp"
+#include "view/views.hpp"
 
 namespace rehearse::inline explanation {
 

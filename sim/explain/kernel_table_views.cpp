@@ -6,8 +6,8 @@
 
 #include "config/json_text.hpp"
 #include "explain/kernel_table.hpp"
-#include "report/table.hpp"
-#include "report/views.hpp"
+#include "view/table.hpp"
+#include "view/views.hpp"
 
 namespace rehearse::inline explanation {
 namespace {

@@ -62,7 +62,7 @@ class Predicted {
     return step;
   }
 
-  /// Of what the step's interval consists, and what it is then for others.
+  /// Tells what the step's interval consists of, and what it is then for others.
   void tell_interval(const Knob& knob, double factor, SolvedNumber& solved) const {
     std::vector<std::string> all = with(&knob, factor);
     auto told = interval_with(all);

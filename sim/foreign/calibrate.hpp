@@ -34,7 +34,8 @@ struct SolvedNumber {
   double after = 0;                      ///< and with the number
   std::string why;                       ///< why that one: what a step depends on most
   std::map<std::string, double> shares;  ///< of the step's error, for Cluster::measured_steps
-  /// What 90 % of such steps stay below, over the prediction: as it is, and with this step known.
+  /// The upper end of the step's 90 % interval over the prediction: as it is, and with this step
+  /// known.
   double above = 0, above_after = 0;
 };
 

@@ -147,7 +147,7 @@ void read_as_options(std::vector<Entry>& entries) {
     const auto look_at = [&](const Format& format) {
       const auto known = std::ranges::count_if(
           entries, [&](const Entry& entry) { return format.knows(entry.key); });
-      // What is built on another knows some of its own, too.
+      // A format that extends another knows some settings of its own, too.
       if (known <= most + (!likely.empty() && format.base == likely ? kOwn : 0)) return;
       most = known;
       likely = format.name;

@@ -65,7 +65,8 @@ struct Format {
 /// Whether settings are as `when` asks. One whose value is null is as one that is not there.
 bool holds(const Rule::Pairs& when, const std::map<std::string, std::string>& settings);
 
-/// Those of platforms/formats that are there. MissingError or InputError where the data is damaged.
+/// The formats that have a file in platforms/formats. MissingError or InputError where the data is
+/// damaged.
 const std::vector<std::string>& format_names();
 const Format& format_of(const std::string& name);
 

@@ -7,7 +7,7 @@
 
 #include "config/json_text.hpp"
 #include "foreign/kernel_comparison.hpp"
-#include "report/table.hpp"
+#include "view/table.hpp"
 
 namespace rehearse::inline foreign {
 namespace {

@@ -12,7 +12,8 @@
 namespace rehearse::inline foreign {
 namespace {
 
-/// Of responses where nobody says it, over their mean: reasoning's lengths are skewed.
+/// The standard deviation of responses over their mean, where nobody says it: lengths of reasoning
+/// are skewed.
 constexpr double kDeviation = 0.75;
 
 struct Means {

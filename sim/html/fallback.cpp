@@ -4,7 +4,7 @@
 
 #include "base/quoting.hpp"
 #include "config/json_text.hpp"
-#include "report/csv_table.hpp"
+#include "view/csv_table.hpp"
 
 namespace rehearse::inline html {
 namespace {

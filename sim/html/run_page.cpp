@@ -2,8 +2,8 @@
 
 #include "html/html.hpp"
 #include "html/timeline.hpp"
-#include "report/json_view.hpp"
 #include "report/measures.hpp"
+#include "view/json_view.hpp"
 
 namespace rehearse::inline html {
 

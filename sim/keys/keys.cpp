@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 #include "config/document.hpp"
-#include "report/table.hpp"
+#include "view/table.hpp"
 
 namespace rehearse::inline keys {
 namespace {

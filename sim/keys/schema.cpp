@@ -13,7 +13,7 @@
 
 #include "config/json_text.hpp"
 #include "keys/keys.hpp"
-#include "report/json_view.hpp"
+#include "view/json_view.hpp"
 
 namespace rehearse::inline keys {
 namespace {

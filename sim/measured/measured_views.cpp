@@ -7,7 +7,7 @@
 
 #include "config/json_text.hpp"
 #include "measured/measured.hpp"
-#include "report/table.hpp"
+#include "view/table.hpp"
 
 namespace rehearse::inline measured {
 namespace {

@@ -11,8 +11,8 @@
 #include "predict/measured_job.hpp"
 #include "predict/predict.hpp"
 #include "report/measures.hpp"
-#include "report/views.hpp"
 #include "study/content_key.hpp"
+#include "view/views.hpp"
 
 namespace rehearse::inline planner {
 namespace {

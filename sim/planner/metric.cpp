@@ -9,7 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/quantity.hpp"
-#include "report/cost_views.hpp"
+#include "view/cost_views.hpp"
 
 namespace rehearse::inline planner {
 namespace {

@@ -9,7 +9,7 @@
 #include "planner/plan_view.hpp"
 #include "planner/run_line.hpp"
 #include "planner/words.hpp"
-#include "report/table.hpp"
+#include "view/table.hpp"
 
 namespace rehearse::inline planner {
 namespace {

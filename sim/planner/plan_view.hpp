@@ -3,7 +3,7 @@
 #include <string>
 
 #include "planner/run_plan.hpp"
-#include "report/views.hpp"
+#include "view/views.hpp"
 
 namespace rehearse::inline planner {
 

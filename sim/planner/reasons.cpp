@@ -8,7 +8,7 @@
 
 #include "planner/plan_answer.hpp"
 #include "planner/words.hpp"
-#include "report/page.hpp"
+#include "view/page.hpp"
 
 namespace rehearse::inline planner {
 namespace {

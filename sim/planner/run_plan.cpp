@@ -11,7 +11,7 @@
 #include "planner/common_errors.hpp"
 #include "planner/layout_simulator.hpp"
 #include "planner/what_if.hpp"
-#include "report/page.hpp"
+#include "view/page.hpp"
 
 namespace rehearse::inline planner {
 namespace {

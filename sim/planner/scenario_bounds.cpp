@@ -16,10 +16,10 @@
 #include "predict/predict.hpp"
 #include "report/basis.hpp"
 #include "report/measures.hpp"
-#include "report/views.hpp"
 #include "schedule/jitter.hpp"
 #include "study/content_key.hpp"
 #include "study/simulator.hpp"
+#include "view/views.hpp"
 
 namespace rehearse::inline planner {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "cluster/scale.hpp"
 #include "predict/interval_facts.hpp"
+#include "report/run_facts.hpp"
 #include "scenario/speed_spread.hpp"
 #include "schedule/jitter.hpp"
 #include "strategy/server_host.hpp"

@@ -6,6 +6,7 @@
 
 #include "predict/headline_run.hpp"
 #include "predict/predict.hpp"
+#include "report/run_facts.hpp"
 
 namespace rehearse::inline prediction {
 

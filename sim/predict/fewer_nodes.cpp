@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "base/number.hpp"
 #include "predict/headline_run.hpp"
+#include "report/run_facts.hpp"
 
 namespace rehearse::inline prediction {
 namespace {

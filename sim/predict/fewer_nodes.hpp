@@ -4,6 +4,7 @@
 
 #include "base/child_process.hpp"
 #include "predict/predict.hpp"
+#include "report/run_facts.hpp"
 
 namespace rehearse::inline prediction {
 

@@ -2,6 +2,7 @@
 
 #include "engine/engine.hpp"
 #include "predict/wire.hpp"
+#include "report/run_facts.hpp"
 
 namespace rehearse::inline prediction {
 Headline headline_of(const Scenario& scenario, const Schedule& schedule, const Trace& trace) {

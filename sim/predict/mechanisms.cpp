@@ -11,6 +11,7 @@
 #include "predict/interval_facts.hpp"
 #include "report/anatomy.hpp"
 #include "report/common_errors.hpp"
+#include "report/run_facts.hpp"
 #include "scenario/speed_spread.hpp"
 
 namespace rehearse::inline prediction {

@@ -4,6 +4,7 @@
 
 #include "cost/cost.hpp"
 #include "report/report.hpp"
+#include "report/run_facts.hpp"
 #include "scenario/scenario.hpp"
 
 namespace rehearse::inline prediction {

@@ -13,6 +13,7 @@
 #include "predict/wire.hpp"
 #include "report/measures.hpp"
 #include "report/memory_verdict.hpp"
+#include "report/run_facts.hpp"
 
 namespace rehearse::inline prediction {
 namespace {

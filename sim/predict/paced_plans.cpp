@@ -5,6 +5,7 @@
 #include "predict/measured_job.hpp"
 #include "predict/predict.hpp"
 #include "predict/wire.hpp"
+#include "report/run_facts.hpp"
 
 namespace rehearse::inline prediction {
 namespace {

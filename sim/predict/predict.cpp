@@ -20,6 +20,7 @@
 #include "predict/synchronous_part.hpp"
 #include "report/anatomy.hpp"
 #include "report/compute_grounds.hpp"
+#include "report/run_facts.hpp"
 #include "report/steady_state.hpp"
 #include "strategy/server_host.hpp"
 

@@ -1,7 +1,7 @@
 #include "predict/report_of.hpp"
 
 #include "base/child_process.hpp"
-#include "report/views.hpp"
+#include "view/views.hpp"
 
 namespace rehearse::inline prediction {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "report/measures.hpp"
-#include "report/views.hpp"
+#include "view/views.hpp"
 
 namespace rehearse::inline prediction {
 namespace {

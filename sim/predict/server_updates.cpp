@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "report/report.hpp"
+#include "report/update_log.hpp"
 
 namespace rehearse::inline prediction {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "base/child_pool.hpp"
 #include "config/json_text.hpp"
-#include "report/json_forms.hpp"
+#include "view/json_forms.hpp"
 
 namespace rehearse::inline prediction {
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "report/report.hpp"
+#include "report/run_facts.hpp"
 
 namespace rehearse::inline report {
 

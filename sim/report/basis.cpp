@@ -7,6 +7,8 @@
 #include "base/error.hpp"
 #include "report/anatomy.hpp"
 #include "report/measures.hpp"
+#include "report/run_facts.hpp"
+#include "report/update_log.hpp"
 #include "schedule/jitter.hpp"
 #include "strategy/server_host.hpp"
 

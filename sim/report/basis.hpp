@@ -7,7 +7,9 @@
 #include "report/anatomy.hpp"
 #include "report/prediction_interval.hpp"
 #include "report/report.hpp"
+#include "report/run_facts.hpp"
 #include "report/steady_state.hpp"
+#include "report/update_log.hpp"
 
 namespace rehearse::inline report {
 

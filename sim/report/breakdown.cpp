@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "report/anatomy.hpp"
 #include "report/intervals.hpp"
+#include "report/run_facts.hpp"
 
 namespace rehearse::inline report {
 namespace {

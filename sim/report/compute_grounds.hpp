@@ -2,7 +2,6 @@
 
 #include <vector>
 
-#include "report/page.hpp"
 #include "report/report.hpp"
 
 namespace rehearse::inline report {
@@ -12,9 +11,7 @@ namespace rehearse::inline report {
 std::vector<ComputeReport> compute_reports(const Scenario& scenario, const Schedule& schedule,
                                            const std::vector<StepCosts>& costs);
 
-/// Whether half of the time on some GPU, or more, rests on its datasheet alone.
-bool rests_on_datasheet(const std::vector<ComputeReport>& compute);
-/// Says what most of the time rests on, a line for each kind of GPU.
-void add_compute(const std::vector<ComputeReport>& compute, Page& page);
+/// What the families take, but for the optimizer.
+Seconds total(const std::vector<FamilyReport>& families);
 
 }  // namespace rehearse::inline report

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "report/economy.hpp"
+#include "report/run_facts.hpp"
 #include "scenario/sections.hpp"
 
 namespace rehearse::inline report {

@@ -5,6 +5,7 @@
 
 #include "report/anatomy.hpp"
 #include "report/measures.hpp"
+#include "report/run_facts.hpp"
 #include "scenario/limits.hpp"
 
 namespace rehearse::inline report {

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "base/error.hpp"
+#include "report/update_log.hpp"
 #include "strategy/server_host.hpp"
 
 namespace rehearse::inline report {

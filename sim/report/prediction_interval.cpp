@@ -1,4 +1,5 @@
 #include "report/prediction_interval.hpp"
+#include "report/run_facts.hpp"
 
 #include <fmt/format.h>
 
@@ -169,21 +170,6 @@ std::vector<KeyBounds> intervals_of(const Report& report, const RunFacts& facts,
     intervals.push_back({"goodput.expected_time_s", as_whole(time)});
   }
   return intervals;
-}
-
-void add_mechanisms(const std::string& of, const std::vector<Mechanism>& mechanisms, Page& page) {
-  constexpr double kShown = 0.01;
-  std::string text;
-  for (const Mechanism& one : mechanisms) {
-    const double above = one.upper() - 1;
-    if (above < kShown) continue;
-    if (!text.empty()) text += ", ";
-    if (one.whole && above > std::expm1(one.width()))
-      text += fmt::format("{} +{} where compute no longer hides them", one.name, percent(above));
-    else
-      text += fmt::format("{} ± {}", one.name, percent(above));
-  }
-  if (!text.empty()) page.wrapped_field("interval", Ink::faint, of + ": " + text);
 }
 
 const std::vector<std::string>& interval_keys() {

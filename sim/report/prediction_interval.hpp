@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "report/page.hpp"
 #include "report/report.hpp"
+#include "report/run_facts.hpp"
 
 namespace rehearse::inline report {
 
@@ -32,9 +32,6 @@ Ends<double> log_bounds(double best, const std::vector<ErrorSource>& sources,
 /// cost.usd, cost.energy_kwh, cost.co2_kg, goodput.expected_time_s.
 std::vector<KeyBounds> intervals_of(const Report& report, const RunFacts& facts,
                                     const Sampling& sampling);
-
-/// Says what the interval `of` a figure consists of: mechanisms of 1 % and more.
-void add_mechanisms(const std::string& of, const std::vector<Mechanism>& mechanisms, Page& page);
 
 /// All keys that a report may have intervals of, in their order.
 const std::vector<std::string>& interval_keys();

@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "report/report.hpp"
+#include "report/update_log.hpp"
 
 namespace rehearse::inline report {
 namespace {

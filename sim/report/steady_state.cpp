@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "report/anatomy.hpp"
+#include "report/update_log.hpp"
 
 namespace rehearse::inline report {
 namespace {

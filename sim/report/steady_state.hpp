@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "report/report.hpp"
+#include "report/update_log.hpp"
 
 namespace rehearse::inline report {
 

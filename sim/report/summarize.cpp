@@ -14,6 +14,8 @@
 #include "report/measures.hpp"
 #include "report/paced_updates.hpp"
 #include "report/prediction_interval.hpp"
+#include "report/run_facts.hpp"
+#include "report/update_log.hpp"
 
 namespace rehearse::inline report {
 namespace {

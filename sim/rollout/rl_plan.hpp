@@ -31,7 +31,7 @@ struct RlPlanRow {
 struct RlPlan {
   std::string file, network;
   std::int64_t nodes = 0;
-  std::vector<RlPlanRow> rows;
+  std::vector<RlPlanRow> rows = {};
 };
 
 /// The nodes are the scenario's with its generator's own; the generator's tensor ranks 1, 2, 4 ...

@@ -12,8 +12,8 @@
 #include "base/quantity.hpp"
 #include "config/count.hpp"
 #include "config/json_text.hpp"
-#include "report/digits.hpp"
 #include "report/training_kind.hpp"
+#include "view/digits.hpp"
 
 namespace rehearse::inline study {
 namespace {

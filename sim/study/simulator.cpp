@@ -6,8 +6,8 @@
 #include "engine/engine.hpp"
 #include "predict/measured_job.hpp"
 #include "predict/predict.hpp"
-#include "report/views.hpp"
 #include "study/content_key.hpp"
+#include "view/views.hpp"
 
 namespace rehearse::inline study {
 namespace {

@@ -3,9 +3,9 @@
 #include <map>
 
 #include "base/printable.hpp"
-#include "report/table.hpp"
 #include "study/study_view.hpp"
 #include "study/sweep.hpp"
+#include "view/table.hpp"
 
 namespace rehearse::inline study {
 

@@ -7,11 +7,11 @@
 
 #include "base/quantity.hpp"
 #include "config/json_text.hpp"
-#include "report/cost_views.hpp"
 #include "report/memory_verdict.hpp"
-#include "report/table.hpp"
 #include "study/conclusion.hpp"
 #include "study/study_view.hpp"
+#include "view/cost_views.hpp"
+#include "view/table.hpp"
 
 namespace rehearse::inline study {
 namespace {

@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "config/json_text.hpp"
-#include "report/csv_table.hpp"
-#include "report/page.hpp"
 #include "study/conclusion.hpp"
+#include "view/csv_table.hpp"
+#include "view/page.hpp"
 
 namespace rehearse::inline study {
 namespace {

@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <string>
 
-#include "report/views.hpp"
 #include "study/result_store.hpp"
+#include "view/views.hpp"
 
 namespace rehearse::inline study {
 

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "report/common_errors.hpp"
-#include "report/page.hpp"
+#include "view/page.hpp"
 
 namespace rehearse::inline validation {
 namespace {

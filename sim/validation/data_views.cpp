@@ -3,10 +3,10 @@
 #include <nlohmann/json.hpp>
 
 #include "config/json_text.hpp"
-#include "report/table.hpp"
 #include "validation/cells.hpp"
 #include "validation/scoreboard_json.hpp"
 #include "validation/views.hpp"
+#include "view/table.hpp"
 
 namespace rehearse::inline validation {
 namespace {

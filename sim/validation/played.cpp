@@ -4,8 +4,9 @@
 
 #include "predict/measured_job.hpp"
 #include "predict/predict.hpp"
-#include "report/views.hpp"
+#include "report/update_log.hpp"
 #include "validation/runs_file.hpp"
+#include "view/views.hpp"
 
 namespace rehearse::inline validation {
 namespace {

@@ -6,11 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "report/page.hpp"
 #include "validation/cells.hpp"
 #include "validation/scoreboard.hpp"
 #include "validation/tables.hpp"
 #include "validation/views.hpp"
+#include "view/page.hpp"
 
 namespace rehearse::inline validation {
 namespace {

@@ -6,7 +6,7 @@
 #include <boost/math/distributions/binomial.hpp>
 #include <cmath>
 
-#include "report/page.hpp"
+#include "view/page.hpp"
 
 namespace rehearse::inline validation {
 namespace {

@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
-#include "report/page.hpp"
 #include "validation/cells.hpp"
 #include "validation/tables.hpp"
 #include "validation/views.hpp"
+#include "view/page.hpp"
 
 namespace rehearse::inline validation {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "report/table.hpp"
 #include "validation/summary.hpp"
+#include "view/table.hpp"
 
 namespace rehearse::inline validation {
 

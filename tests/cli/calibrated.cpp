@@ -8,8 +8,8 @@
 #include "base/child_process.hpp"
 #include "base/data_folder.hpp"
 #include "predict/predict.hpp"
-#include "report/views.hpp"
 #include "schedule/jitter.hpp"
+#include "view/views.hpp"
 
 namespace rehearse {
 BOOST_AUTO_TEST_SUITE(calibrated_test)

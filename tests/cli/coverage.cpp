@@ -17,6 +17,7 @@
 #include "profile/compute_error.hpp"
 #include "profile/import.hpp"
 #include "report/prediction_interval.hpp"
+#include "report/run_facts.hpp"
 
 namespace data = boost::unit_test::data;
 

@@ -8,7 +8,7 @@
 #include "base/child_process.hpp"
 #include "predict/headline_run.hpp"
 #include "predict/predict.hpp"
-#include "report/views.hpp"
+#include "view/views.hpp"
 
 namespace rehearse {
 namespace {

@@ -12,7 +12,8 @@
 #include "predict/predict.hpp"
 #include "report/anatomy.hpp"
 #include "report/measures.hpp"
-#include "report/views.hpp"
+#include "report/run_facts.hpp"
+#include "view/views.hpp"
 
 namespace rehearse {
 BOOST_AUTO_TEST_SUITE(servers_test)

@@ -5,25 +5,11 @@
 
 #include "base/error.hpp"
 #include "cluster/cluster.hpp"
+#include "cluster_text.hpp"
 #include "platform_file.hpp"
 
 namespace rehearse {
 BOOST_AUTO_TEST_SUITE(overrides_test)
-namespace {
-
-constexpr double kUs = 1e-6;
-constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
-
-Cluster read(const std::string& yaml) {
-  return read_cluster(Document::parse(yaml, "test.yaml")->root());
-}
-
-const Node& first(const Cluster& cluster) { return cluster.groups.front().node; }
-
-const auto kTolerance = boost::test_tools::tolerance(1e-9);
-
-}  // namespace
-
 BOOST_AUTO_TEST_CASE(a_used_platform_takes_every_override) {
   const Cluster cluster = read(
       "{use: aws_p4d, nodes: 4, gpus_per_node: 4, nic: 50Gbps, nic_latency: 9us, "

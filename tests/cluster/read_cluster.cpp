@@ -10,26 +10,12 @@
 #include "base/data_folder.hpp"
 #include "base/error.hpp"
 #include "cluster/cluster.hpp"
+#include "cluster_text.hpp"
 #include "kernels/kernel_curves.hpp"
 #include "platform_file.hpp"
 
 namespace rehearse {
 BOOST_AUTO_TEST_SUITE(read_cluster_test)
-namespace {
-
-constexpr double kUs = 1e-6;
-constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
-
-Cluster read(const std::string& yaml) {
-  return read_cluster(Document::parse(yaml, "test.yaml")->root());
-}
-
-const Node& first(const Cluster& cluster) { return cluster.groups.front().node; }
-
-const auto kTolerance = boost::test_tools::tolerance(1e-9);
-
-}  // namespace
-
 BOOST_AUTO_TEST_CASE(an_inline_cluster_of_the_generic_gpu_is_read) {
   const Cluster cluster = read(
       "nodes: 4\n"

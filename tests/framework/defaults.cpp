@@ -12,7 +12,7 @@
 #include "base/error.hpp"
 #include "keys/keys.hpp"
 #include "predict/predict.hpp"
-#include "report/json_view.hpp"
+#include "view/json_view.hpp"
 
 namespace rehearse {
 BOOST_AUTO_TEST_SUITE(framework_defaults)

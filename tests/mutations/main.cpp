@@ -17,8 +17,8 @@
 #include "mutants.hpp"
 #include "planner/check_file.hpp"
 #include "predict/memory_advice.hpp"
-#include "report/views.hpp"
 #include "validation/cases.hpp"
+#include "view/views.hpp"
 
 namespace rehearse {
 namespace {

@@ -1,13 +1,13 @@
-#include "report/answer.hpp"
+#include "view/answer.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "report/comparison.hpp"
-#include "report/digits.hpp"
 #include "report/memory_verdict.hpp"
-#include "report/views.hpp"
+#include "view/comparison.hpp"
+#include "view/digits.hpp"
+#include "view/views.hpp"
 #include "whole_report.hpp"
 
 BOOST_AUTO_TEST_SUITE(answer_test)

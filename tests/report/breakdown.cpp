@@ -2,6 +2,7 @@
 
 #include "report/anatomy.hpp"
 #include "report/intervals.hpp"
+#include "report/run_facts.hpp"
 #include "toy.hpp"
 
 BOOST_AUTO_TEST_SUITE(breakdown_test)

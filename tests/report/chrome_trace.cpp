@@ -2,8 +2,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "report/views.hpp"
 #include "toy.hpp"
+#include "view/views.hpp"
 
 using namespace toy;
 using Json = nlohmann::ordered_json;

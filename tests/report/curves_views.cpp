@@ -1,5 +1,5 @@
 // How runs end that differ by chance alone, as people and programs read it.
-#include "report/curves_views.hpp"
+#include "view/curves_views.hpp"
 
 #include <boost/test/unit_test.hpp>
 

@@ -2,6 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "report/run_facts.hpp"
 #include "toy.hpp"
 
 using namespace toy;

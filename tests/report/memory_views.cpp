@@ -7,9 +7,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "report/pickle.hpp"
-#include "report/views.hpp"
 #include "toy.hpp"
+#include "view/pickle.hpp"
+#include "view/views.hpp"
 
 namespace rehearse {
 BOOST_AUTO_TEST_SUITE(memory_views_test)

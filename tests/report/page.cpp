@@ -1,4 +1,4 @@
-#include "report/page.hpp"
+#include "view/page.hpp"
 
 #include <boost/test/unit_test.hpp>
 

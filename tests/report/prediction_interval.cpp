@@ -1,5 +1,6 @@
 // How half-widths become the interval of a number.
 #include "report/prediction_interval.hpp"
+#include "report/run_facts.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>

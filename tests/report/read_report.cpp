@@ -9,7 +9,7 @@
 #include "base/data_folder.hpp"
 #include "base/error.hpp"
 #include "config/whole_file.hpp"
-#include "report/views.hpp"
+#include "view/views.hpp"
 #include "whole_report.hpp"
 
 using namespace toy;

@@ -1,6 +1,7 @@
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 
+#include "report/update_log.hpp"
 #include "toy.hpp"
 
 BOOST_AUTO_TEST_SUITE(staleness_test)

@@ -5,6 +5,8 @@
 #include <random>
 
 #include "report/anatomy.hpp"
+#include "report/run_facts.hpp"
+#include "report/update_log.hpp"
 #include "toy.hpp"
 
 using namespace toy;

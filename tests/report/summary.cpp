@@ -5,6 +5,7 @@
 
 #include "base/percentile.hpp"
 #include "report/measures.hpp"
+#include "report/run_facts.hpp"
 #include "toy.hpp"
 
 BOOST_AUTO_TEST_SUITE(summary_test)

@@ -1,4 +1,4 @@
-#include "report/table.hpp"
+#include "view/table.hpp"
 
 #include <boost/test/unit_test.hpp>
 

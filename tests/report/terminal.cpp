@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "report/memory_verdict.hpp"
-#include "report/page.hpp"
-#include "report/views.hpp"
+#include "view/page.hpp"
+#include "view/views.hpp"
 #include "whole_report.hpp"
 
 BOOST_AUTO_TEST_SUITE(terminal_test)

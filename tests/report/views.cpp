@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "report/prediction_interval.hpp"
-#include "report/views.hpp"
+#include "view/views.hpp"
 #include "whole_report.hpp"
 
 using namespace toy;

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "report/views.hpp"
 #include "toy.hpp"
+#include "view/views.hpp"
 
 namespace toy {
 

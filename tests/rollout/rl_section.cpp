@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 
 #include "base/error.hpp"
@@ -55,6 +56,20 @@ BOOST_AUTO_TEST_CASE(other_commands_refuse_the_section) {
   const auto document =
       Document::parse(scenario(std::string("{prompts: 8, ") + kLengths + "}"), "rl.yaml");
   BOOST_CHECK_THROW(read_scenario(*document), InputError);
+}
+
+/// FSDP shares a teacher's weights of 2 bytes among 8 GPUs.
+BOOST_AUTO_TEST_CASE(a_teacher_needs_room_for_its_weights) {
+  const RlQuestion question =
+      read(std::string("{algorithm: distillation, teacher: llama_3_405b, prompts: 64, ") +
+           kLengths + "}");
+  const RlReport report = rl_step(question);
+  const auto teacher = std::ranges::find(report.memory, "teacher", &PhaseMemory::phase);
+  BOOST_REQUIRE((teacher != report.memory.end()));
+  const auto parameters = static_cast<double>(question.teacher->model.parameters());
+  BOOST_TEST(teacher->own.value() == 2 * parameters / 8, boost::test_tools::tolerance(1e-9));
+  BOOST_TEST(teacher->beside.value() == report.trainer.resident.value());
+  BOOST_TEST(!report.fits());
 }
 
 /// A forward pass takes its share of the FLOPs: a third without recomputation.

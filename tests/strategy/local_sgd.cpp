@@ -7,6 +7,7 @@
 #include "convergence/update_file.hpp"
 #include "predict/server_updates.hpp"
 #include "report/report.hpp"
+#include "report/update_log.hpp"
 #include "schedule/jitter.hpp"
 #include "strategy/jobs.hpp"
 

@@ -6,6 +6,7 @@
 
 #include "predict/server_updates.hpp"
 #include "report/report.hpp"
+#include "report/update_log.hpp"
 #include "strategy/jobs.hpp"
 
 namespace rehearse {

@@ -8,6 +8,7 @@
 #include "memory/memory.hpp"
 #include "predict/server_updates.hpp"
 #include "report/report.hpp"
+#include "report/update_log.hpp"
 #include "strategy/jobs.hpp"
 #include "strategy/server_host.hpp"
 

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "report/report.hpp"
+#include "report/update_log.hpp"
 #include "strategy/jobs.hpp"
 
 namespace rehearse {

@@ -11,6 +11,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "report/report.hpp"
+#include "report/update_log.hpp"
 #include "strategy/jobs.hpp"
 
 namespace rehearse {

@@ -5,8 +5,8 @@
 #include <sstream>
 
 #include "fixtures.hpp"
-#include "report/page.hpp"
 #include "validation/cells.hpp"
+#include "view/page.hpp"
 
 using namespace fixtures;
 namespace data = boost::unit_test::data;

@@ -1,4 +1,4 @@
-// Numbers as the terminal shows them (src/base/quantity.cpp, sim/report/terminal.cpp): three significant digits in the
+// Numbers as the terminal shows them (src/base/quantity.cpp, sim/view/terminal.cpp): three significant digits in the
 // unit that suits the size. Everything takes numbers as the JSON has them: seconds, bytes, shares.
 
 /** As printf's %.Nf does, which rounds a tie to even; toFixed would round it up. */

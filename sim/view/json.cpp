@@ -1,0 +1,49 @@
+#include "config/json_listed.hpp"
+#include "config/json_text.hpp"
+#include "view/json_view.hpp"
+#include "view/report_fields.hpp"
+#include "view/views.hpp"
+
+namespace rehearse::inline view {
+namespace {
+
+constexpr const char* kSchema = "rehearse.report/1";
+
+}  // namespace
+
+OrderedJson json_view(const Report& report) {
+  OrderedJson json{{"schema", kSchema}};
+  json.update(to_json_value(report));
+  return json;
+}
+
+OrderedJson report_schema() {
+  JsonKeys keys;
+  keys.add("schema", {{"const", kSchema}});
+  OrderedJson schema = json_schema<Report>();
+  keys.properties.update(schema["properties"]);
+  for (const OrderedJson& key : schema["required"]) keys.required.push_back(key);
+  OrderedJson whole{{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+                    {"title", "A report of Rehearse"}};
+  whole.update(keys.schema());
+  return whole;
+}
+
+std::string to_json(const Report& report) { return json_text(json_view(report), 2) + "\n"; }
+
+Report report_from_json(const std::string& text, const std::string& file) {
+  const OrderedJson document = parse_json(text, file);
+  const JsonPlace root(document, file);
+  if (const std::string schema = root.at("schema").text(); schema != kSchema)
+    root.at("schema").fail(std::string("\"") + kSchema + "\"");
+  return from_json_value<Report>(root);
+}
+
+}  // namespace rehearse::inline view
+
+template struct rehearse::ListedElsewhere<rehearse::Headline>;
+template struct rehearse::ListedElsewhere<rehearse::FittingChange>;
+template struct rehearse::ListedElsewhere<rehearse::PacedUpdates>;
+template struct rehearse::ListedElsewhere<rehearse::StageReport>;
+template struct rehearse::ListedElsewhere<rehearse::CollectiveReport>;
+template struct rehearse::ListedElsewhere<rehearse::ComputeReport>;
