@@ -47,7 +47,7 @@ Fields<NcclBounds> bound_fields() {
 std::vector<Key> nccl_lines() {
   std::vector<Key> lines = keys_of(generation_fields(), ".");
   std::ranges::move(keys_of(bound_fields(), "."), std::back_inserter(lines));
-  return lines_of({"nccl", "map", "-", "What NCCL does on it."}, lines);
+  return lines_of({"nccl", type::map(), "-", "What NCCL does on it."}, lines);
 }
 
 void read_nccl(Map& map, GpuArchitecture& architecture) {
@@ -63,7 +63,7 @@ void read_nccl(Map& map, GpuArchitecture& architecture) {
 Fields<GpuArchitecture> architecture_fields() {
   using A = GpuArchitecture;
   return {
-      {{{"source", "text", "-", "Where the values are from."}},
+      {{{"source", type::text(), "-", "Where the values are from."}},
        [](Map& map, A&) {
          if (const auto source = map.optional("source")) source->as_string();
        }},
@@ -117,7 +117,7 @@ std::vector<Key> architecture_keys() {
   std::vector<Key> keys = keys_of(architecture_fields());
   for (Key& key : keys)
     if (key.is_field) key.fallback = "(as like)";
-  keys.insert(keys.begin(), {"like", "a name of `list architectures`", "required",
+  keys.insert(keys.begin(), {"like", type::name_of("list architectures"), "required",
                              "Its values hold where a key is missing."});
   return keys;
 }

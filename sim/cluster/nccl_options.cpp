@@ -23,7 +23,7 @@ template <class Enum>
 Form<std::vector<Enum>> one_or_more(Choices<Enum> choices) {
   const Form<Enum> one = form::choice(choices);
   const Form<std::vector<Enum>> several = form::list(one);
-  return {one.type + " or " + several.type,
+  return {one.type | several.type,
           [one, several](const Value& value) {
             if (!value.is_list()) return std::vector{one.read(value)};
             const std::vector<Enum> read = several.read(value);
@@ -53,7 +53,7 @@ NcclVersion read_version(const Value& value) {
 Fields<NcclOptions> nccl_fields() {
   using N = NcclOptions;
   return {
-      field("version", &N::version, Form<NcclVersion>{"text", read_version},
+      field("version", &N::version, Form<NcclVersion>{type::text(), read_version},
             "As NCCL prints it; none: a recent one."),
       silent("algorithms", &N::algorithms, one_or_more(kAlgorithms),
              "NCCL_ALGO: what it may choose from."),

@@ -29,7 +29,7 @@ std::string read_date(const Value& value) {
 
 Fields<NodePrices> price_fields() {
   using P = NodePrices;
-  const Form<std::string> date{"text (date)", read_date};
+  const Form<std::string> date{type::text("date"), read_date};
   return {required("cloud", &P::cloud, "Whose price it is."),
           required("instance", &P::instance, "What the cloud calls the node."),
           required("region", &P::region, "Where it costs that."),

@@ -73,18 +73,19 @@ void check_switches(const Value& where, const FatTree& tree) {
 template <class Fabric>
 Fields<Fabric> with_cables(Fields<Fabric> own) {
   own.push_back(required("bandwidth", &Fabric::bandwidth, "Rate of a cable per direction."));
-  own.push_back(
-      {{{"latency", "time", format(kCableLatency).c_str(), "Latency of a cable and its switch."}},
-       [](Map& map, Fabric& fabric) {
-         fabric.latency = map.seconds_or("latency", kCableLatency);
-       }});
+  own.push_back({{{"latency", type::time(), format(kCableLatency).c_str(),
+                   "Latency of a cable and its switch."}},
+                 [](Map& map, Fabric& fabric) {
+                   fabric.latency = map.seconds_or("latency", kCableLatency);
+                 }});
   own.push_back(field("burst", &Fabric::burst, "Bytes that an idle cable lets pass at once.")
                     .otherwise("(nic_burst)"));
   return own;
 }
 
 Form<std::vector<int>> counts(std::int64_t high) {
-  return {"list of integer >= 1", [high](const Value& value) { return read_counts(value, high); }};
+  return {type::list_of(type::integer(1)),
+          [high](const Value& value) { return read_counts(value, high); }};
 }
 
 Fields<FatTree> fat_tree_fields() {
@@ -180,9 +181,9 @@ struct NodesOf {
 }  // namespace
 
 std::vector<Key> fabric_keys() {
-  std::vector<Key> keys = {{"star", "map", "-", "One switch that blocks nobody."}};
+  std::vector<Key> keys = {{"star", type::map(), "-", "One switch that blocks nobody."}};
   const auto add = [&](const char* name, const char* meaning, const auto& fields) {
-    std::ranges::move(field_lines(name, "map", "-", meaning, "", keys_of(fields, "."), true),
+    std::ranges::move(field_lines(name, type::map(), "-", meaning, "", keys_of(fields, "."), true),
                       std::back_inserter(keys));
   };
   add("fat_tree", "Fat tree.", fat_tree_fields());

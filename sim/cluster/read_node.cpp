@@ -177,17 +177,23 @@ int read_nics(const Value& value, int gpus) {
   return nics;
 }
 
+namespace {
+
+/// USD per node and hour.
+double read_price(const Value& value) { return form::within(0, 1e6).read(value); }
+
+}  // namespace
+
 NodePrices read_own_prices(const Value& value) {
   NodePrices prices;
   if (!value.is_map()) {
-    prices.on_demand = value.as_non_negative_number();
+    prices.on_demand = read_price(value);
     return prices;
   }
   Map map = value.as_map();
-  prices.on_demand = map.require("on_demand").as_non_negative_number();
-  if (const auto reserved = map.optional("reserved"))
-    prices.reserved = reserved->as_non_negative_number();
-  if (const auto spot = map.optional("spot")) prices.spot = spot->as_non_negative_number();
+  prices.on_demand = read_price(map.require("on_demand"));
+  if (const auto reserved = map.optional("reserved")) prices.reserved = read_price(*reserved);
+  if (const auto spot = map.optional("spot")) prices.spot = read_price(*spot);
   map.finish();
   return prices;
 }
@@ -256,7 +262,7 @@ Fields<Gpu> gpu_fields() {
       required("fp32", &G::fp32, "Peak of fp32."),
       silent("tf32", &G::tf32, "Peak of tf32 without sparsity.").otherwise("(fp32)"),
       silent("fp16", &G::fp16, "Peak of fp16 without sparsity.").otherwise("(fp32)"),
-      gpu_key({"architecture", "a name of `list architectures` or map", "other",
+      gpu_key({"architecture", type::name_of("list architectures") | type::map(), "other",
                "Its generation, which NCCL and other libraries go by."},
               [](const Value& value, G& gpu) { gpu.architecture = read_gpu_architecture(value); }),
       silent("bf16", &G::bf16, "Peak of bf16 without sparsity.").otherwise("(fp32)"),
@@ -265,18 +271,18 @@ Fields<Gpu> gpu_fields() {
       required("memory", &G::memory, form::size_above_0(), "Memory."),
       required("memory_bandwidth", &G::memory_bandwidth, "Rate of the memory."),
       silent("nvlink", &G::nvlink, "What its NVLinks carry in one direction."),
-      field("tdp", &G::tdp, Form<Watts>{"text (W, kW)", read_watts}, "Board power."),
+      field("tdp", &G::tdp, Form<Watts>{type::text("W, kW"), read_watts}, "Board power."),
       silent("source", &G::source, "Where the figures come from.").otherwise("given"),
       gpu_key(
-          {"profiles", "text (folder)", "(platforms/profiles/compute/NAME)",
+          {"profiles", type::text("folder"), "(platforms/profiles/compute/NAME)",
            "Compute profiles of this GPU."},
           [](const Value& value, G& gpu) { gpu.profiles = read_compute_profiles_folder(value); }),
-      gpu_key({"kernels", "a name of `list gpus` or map", "(general shares)",
+      gpu_key({"kernels", type::name_of("list gpus") | type::map(), "(general shares)",
                "What kernels reach of the peaks; a name: as of that GPU."},
               read_kernels),
       silent("sms", &G::sms, form::integer(1, 10000),
              "Multiprocessors, where a relative's kernels are taken."),
-      gpu_key({"sustained", "number > 0", "(by board power, of the relative's)",
+      gpu_key({"sustained", type::above(0), "(by board power, of the relative's)",
                "Share of a relative's products that lasting load leaves."},
               sustain)};
 }

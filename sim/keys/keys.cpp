@@ -49,19 +49,6 @@ std::string_view source_of(const KeySection& section, const Key& key) {
   return key.source.empty() ? section.source : key.source;
 }
 
-/// "number > 0 (MiB)": the type, and what stands in its parentheses.
-struct TypeAndUnit {
-  std::string type, unit;
-};
-
-TypeAndUnit split(std::string_view type) {
-  const std::size_t open = type.find(" (");
-  if (open == std::string_view::npos || type.back() != ')') return {std::string(type), ""};
-  const std::string_view unit = type.substr(open + 2, type.size() - open - 3);
-  if (unit.find('(') != std::string_view::npos) return {std::string(type), ""};
-  return {std::string(type.substr(0, open)), std::string(unit)};
-}
-
 std::string section_markdown(const KeySection& section) {
   const char* const space = section.code.size() > kLongestLine - 12 ? "\n" : " ";
   using enum TableColumn::Side;
@@ -72,8 +59,7 @@ std::string section_markdown(const KeySection& section) {
                {"source", left},
                {"meaning", left}});
   for (const Key& key : section.keys) {
-    const TypeAndUnit parts = split(key.type);
-    table.row({{fmt::format("`{}{}`", section.prefix, key.name), parts.type, parts.unit,
+    table.row({{fmt::format("`{}{}`", section.prefix, key.name), key.type.name(), key.type.unit(),
                 key.fallback == "-" ? "" : std::string(key.fallback),
                 std::string(source_of(section, key)), std::string(key.meaning)}});
   }
@@ -105,7 +91,7 @@ std::string keys_text(std::string_view prefix) {
       if (!path.starts_with(prefix)) continue;
       const bool has_default = key.fallback != "-" && key.fallback != "required";
       text += fmt::format("{}{}{}\n    {}{}; {}\n    {}\n", path, has_default ? " = " : "",
-                          has_default ? key.fallback : "", key.type,
+                          has_default ? key.fallback : "", key.type.text(),
                           key.fallback == "required" ? ", required" : "",
                           source_of(section, key), key.meaning);
     }

@@ -73,34 +73,6 @@ std::map<std::string, Place, std::less<>> places_by_kind() {
 
 // --- types
 
-/// "a (b or c) or d" gives "a (b or c)" and "d"; "true or false" stays one.
-std::vector<std::string> alternatives(std::string_view type) {
-  std::vector<std::string> found(1);
-  int depth = 0;
-  for (std::size_t i = 0; i < type.size(); ++i) {
-    if (depth == 0 && type.substr(i).starts_with(" or ") && found.back() != "true") {
-      found.emplace_back();
-      i += 3;
-      continue;
-    }
-    depth += type[i] == '(' ? 1 : type[i] == ')' ? -1 : 0;
-    found.back() += type[i];
-  }
-  return found;
-}
-
-/// "number (0 to 1)": what stands before the parentheses, and in them.
-struct Words {
-  std::string type, note;
-};
-
-Words words_of(const std::string& alternative) {
-  const std::size_t open = alternative.find(" (");
-  if (open == std::string::npos) return {alternative, ""};
-  return {alternative.substr(0, open),
-          alternative.substr(open + 2, alternative.size() - open - 3)};
-}
-
 /// A number with one of these units, as base/quantity.cpp reads it.
 Json quantity(const std::string& units, bool bare_zero) {
   const std::string number = R"(^[+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)? *)";
@@ -109,48 +81,25 @@ Json quantity(const std::string& units, bool bare_zero) {
   return {{"anyOf", Json::array({text, Json{{"const", 0}}})}};
 }
 
-std::optional<Json> quantity_schema(const std::string& type) {
-  const std::string size = "[kMGT]?B|[KMGT]iB";
-  if (type == "time") return quantity("ns|us|ms|s|min|h|d", true);
-  if (type == "size") return quantity(size, true);
-  if (type == "data rate")
-    return quantity("(" + size + ")(ps|/s)|[kMGT]?b(ps|it/s)", false);
-  if (type == "arithmetic rate") return quantity("[kMGTPEZY]?FLOP(s|/s)", false);
-  return std::nullopt;
-}
-
-/// `integer >= 1`, `number > 0`, `number` with a note such as "0 to 1".
-std::optional<Json> number_schema(const Words& words) {
-  const bool is_integer = words.type.starts_with("integer");
-  if (!is_integer && !words.type.starts_with("number")) return std::nullopt;
-  Json schema = {{"type", is_integer ? "integer" : "number"}};
-  const auto bound = [&](std::string_view sign, const char* name) {
-    const std::size_t at = words.type.find(sign);
-    if (at != std::string::npos) schema[name] = std::stod(words.type.substr(at + sign.size()));
-  };
-  bound(" >= ", "minimum");
-  bound(" > ", "exclusiveMinimum");
-  const std::size_t to = words.note.find(" to ");
-  if (to != std::string::npos) {
-    schema["minimum"] = std::stod(words.note);
-    schema["maximum"] = std::stod(words.note.substr(to + 4));
-  }
+Json number(const KeyType::One& one) {
+  Json schema = {{"type", one.kind == KeyType::Kind::integer ? "integer" : "number"}};
+  if (one.low) schema[one.above ? "exclusiveMinimum" : "minimum"] = *one.low;
+  if (one.high) schema["maximum"] = *one.high;
   return schema;
 }
 
 /// A schema of text. YAML reads `8`, `2.3` and `true` as no text; our reader does.
 Json any_text() { return {{"type", {"string", "number", "boolean"}}}; }
 
-Json choice(const std::string& words) {
-  Json names = Json::array();
-  for (const auto part : std::views::split(words, std::string_view(" | "))) {
-    const std::string name(part.begin(), part.end());
+Json choice(const std::vector<std::string>& names) {
+  Json all = Json::array();
+  for (const std::string& name : names) {
     if (name == "true" || name == "false")
-      names.push_back(name == "true");
+      all.push_back(name == "true");
     else
-      names.push_back(name);
+      all.push_back(name);
   }
-  return {{"enum", names}};
+  return {{"enum", all}};
 }
 
 // --- schemas
@@ -211,11 +160,9 @@ class SchemaWriter {
   }
 
   Json value(const Place& place, const Place* for_all = nullptr) {
-    std::vector<std::string> types;
-    for (const Key* key : place.keys)
-      for (std::string& type : alternatives(key->type))
-        if (std::ranges::find(types, type) == types.end()) types.push_back(std::move(type));
-    if (place.keys.empty()) types.emplace_back(place.item ? "list of map" : "map");
+    KeyType types = place.item ? type::list_of(type::map()) : type::map();
+    if (!place.keys.empty()) types = place.keys.front()->type;
+    for (const Key* key : place.keys) types = types | key->type;
     Json schema = Json::object();
     if (!place.keys.empty()) {
       const Key& key = *place.keys.front();
@@ -224,7 +171,11 @@ class SchemaWriter {
         schema["description"] = fmt::format("{} Default: {}.", key.meaning, key.fallback);
     }
     Json any_of = Json::array();
-    for (const std::string& type : types) any_of.push_back(of_type(type, place, for_all));
+    for (const KeyType::One& one : types.alternatives()) {
+      Json schema_of_one = of_type(one, place, for_all);
+      if (std::ranges::find(any_of, schema_of_one) == any_of.end())
+        any_of.push_back(std::move(schema_of_one));
+    }
     if (any_of.size() == 1)
       schema.update(any_of.front());
     else
@@ -232,32 +183,47 @@ class SchemaWriter {
     return schema;
   }
 
-  Json of_type(const std::string& type, const Place& place, const Place* for_all = nullptr) {
-    const Words words = words_of(type);
-    // "size (or `fits`)": a word beside the type; "text (auto)": one word alone.
-    if (words.note.starts_with("or `")) {
-      const std::string word = words.note.substr(4, words.note.size() - 5);
-      return {{"anyOf", Json::array({of_type(words.type, place, for_all), {{"const", word}}})}};
+  Json of_type(const KeyType::One& one, const Place& place, const Place* for_all = nullptr) {
+    using enum KeyType::Kind;
+    constexpr auto kSize = "[kMGT]?B|[KMGT]iB";
+    if (!one.beside.empty()) {
+      KeyType::One quantity_alone = one;
+      quantity_alone.beside.clear();
+      return {{"anyOf", Json::array({of_type(quantity_alone, place, for_all),
+                                     {{"const", one.beside}}})}};
     }
-    if (words.note == "auto") return {{"const", "auto"}};
-    if (type == "true or false") return {{"type", "boolean"}};
-    if (words.type == "map") return object(place, for_all);
-    if (words.type == "list") return {{"type", "array"}};
-    if (words.type.starts_with("list of ")) return list(type.substr(8), place);
-    if (words.type.starts_with("as ")) return like(words.type.substr(3), place);
-    if (words.type == "text" || words.type.starts_with("a name")) return any_text();
-    if (auto schema = quantity_schema(words.type)) return *schema;
-    if (auto schema = number_schema(words)) return *schema;
-    return choice(words.type);
+    switch (one.kind) {
+      case text:
+      case name: return any_text();
+      case word: return {{"const", one.words}};
+      case flag: return {{"type", "boolean"}};
+      case integer:
+      case KeyType::Kind::number: return keys::number(one);
+      case time: return quantity("ns|us|ms|s|min|h|d", true);
+      case size: return quantity(kSize, true);
+      case data_rate:
+        return quantity(fmt::format("({})(ps|/s)|[kMGT]?b(ps|it/s)", kSize), false);
+      case arithmetic_rate: return quantity("[kMGTPEZY]?FLOP(s|/s)", false);
+      case KeyType::Kind::choice: return keys::choice(one.names);
+      case map: return object(place, for_all);
+      case KeyType::Kind::list: return list_of(one, place);
+      case KeyType::Kind::like: return as_key(one.words, place);
+    }
+    return any_text();
   }
 
-  Json list(const std::string& of, const Place& place) {
+  Json list_of(const KeyType::One& one, const Place& place) {
+    if (one.items.empty()) return {{"type", "array"}};
     const Place unknown;
-    return {{"type", "array"}, {"items", of_type(of, place.item ? *place.item : unknown)}};
+    Json any_of = Json::array();
+    for (const KeyType::One& item : one.items.front().alternatives())
+      any_of.push_back(of_type(item, place.item ? *place.item : unknown));
+    return {{"type", "array"},
+            {"items", any_of.size() == 1 ? any_of.front() : Json{{"anyOf", any_of}}}};
   }
 
   /// What is said of another place; the place itself says so where it is the model of others.
-  Json like(const std::string& path, const Place& place) {
+  Json as_key(const std::string& path, const Place& place) {
     if (&at(path) == &place) return object(place);
     wanted_.insert(path);
     std::string pointer = path;

@@ -24,15 +24,28 @@ bool are_alike(const Figures& one, const Figures& other) {
   });
 }
 
-/// Machines whose money nobody knows, where the plan asks for it: "dgx_a100 has no price ... ".
-std::string unpriced_text(const PreparedPlan& prepared) {
+/// Whether the plan's objective or a constraint is of such a figure.
+bool asks_for(const Plan& plan, Metric metric) {
+  return std::ranges::count(plan.objective.metrics, metric) > 0 ||
+         std::ranges::count(plan.constraints, metric, &Constraint::metric) > 0;
+}
+
+/// What the plan asks for and nobody can say: the length of the training, or machines' prices:
+/// "dgx_a100 has no price ... ".
+std::string unknown_text(const PreparedPlan& prepared) {
   const Plan& plan = prepared.plan;
-  const bool asks = std::ranges::count(plan.objective.metrics, Metric::usd) > 0 ||
-                    std::ranges::count(plan.constraints, Metric::usd, &Constraint::metric) > 0;
+  const bool money = asks_for(plan, Metric::usd);
   std::set<std::string> machines;
-  for (const Candidate& one : prepared.candidates)
-    if (asks && one.bound.error.empty() && one.bound.unknown.contains(Metric::usd))
-      machines.insert(one.bound.machine);
+  for (const Candidate& one : prepared.candidates) {
+    if (!one.bound.error.empty()) continue;
+    if ((money || asks_for(plan, Metric::train_time)) &&
+        one.bound.unknown.contains(Metric::train_time))
+      return fmt::format(
+          "Nobody says how long the training is, and so not its {}: --tokens or "
+          "train.tokens says it. ",
+          money ? "cost" : "time");
+    if (money && one.bound.unknown.contains(Metric::usd)) machines.insert(one.bound.machine);
+  }
   if (machines.empty()) return "";
   return fmt::format("{} {} no price, and {} left out: --price says it. ",
                      fmt::join(machines, ", "), machines.size() == 1 ? "has" : "have",
@@ -147,12 +160,12 @@ std::string plan_answer(const PlanResult& result) {
   const Objective& objective = prepared.plan.objective;
   const PlanCount all = count(result);
   if (!result.choice)
-    return fmt::format("{}Nothing is feasible among {} candidates.", unpriced_text(prepared),
+    return fmt::format("{}Nothing is feasible among {} candidates.", unknown_text(prepared),
                        all.candidates);
   const Candidate& choice = prepared.candidates[*result.choice];
   const std::vector<std::string>& frameworks = prepared.plan.frameworks;
   std::string text = fmt::format(
-      "{}Take {}{}: {}.", unpriced_text(prepared), settings_text(prepared, *result.choice),
+      "{}Take {}{}: {}.", unknown_text(prepared), settings_text(prepared, *result.choice),
       frameworks.size() != 1 ? ""
                              : fmt::format(", by {}{}", frameworks.front(),
                                            prepared.plan.framework_assumed ? " (assumed)" : ""),

@@ -23,7 +23,7 @@ Fields<EnergyOptions> energy_fields() {
       field("communication", &E::communication, form::within(0, 1),
             "The same in exposed communication."),
       field("idle", &E::idle, form::within(0, 1), "The same while it waits."),
-      field("host", &E::host, Form<Watts>{"text (W, kW)", read_watts},
+      field("host", &E::host, Form<Watts>{type::text("W, kW"), read_watts},
             "Power of a node beside its GPUs.")
           .otherwise("(from the GPUs)"),
       field("pue", &E::pue, form::within(1, 10),
@@ -66,18 +66,19 @@ std::optional<Seconds> read_interval(const Value& value) {
 
 Fields<CheckpointOptions> checkpoint_fields() {
   using C = CheckpointOptions;
-  return {{{{"interval", "text (auto) or time", "auto", "Time between two checkpoints."}},
-           [](Map& map, C& checkpoint) {
-             if (const auto interval = map.optional("interval"))
-               checkpoint.interval = read_interval(*interval);
-             else
-               map.string_or("interval", "auto");
-           }},
-          field("write", &C::write, "To write one.").otherwise("(from `storage`)"),
-          field("read", &C::read, "To read one.").otherwise("(from `storage`)"),
-          field("storage", &C::storage, "Rate of the storage as a whole."),
-          field("storage_per_node", &C::storage_per_node, "Rate that one node reaches."),
-          field("asynchronous", &C::asynchronous, "Training goes on meanwhile.")};
+  return {
+      {{{"interval", type::word("auto") | type::time(), "auto", "Time between two checkpoints."}},
+       [](Map& map, C& checkpoint) {
+         if (const auto interval = map.optional("interval"))
+           checkpoint.interval = read_interval(*interval);
+         else
+           map.string_or("interval", "auto");
+       }},
+      field("write", &C::write, "To write one.").otherwise("(from `storage`)"),
+      field("read", &C::read, "To read one.").otherwise("(from `storage`)"),
+      field("storage", &C::storage, "Rate of the storage as a whole."),
+      field("storage_per_node", &C::storage_per_node, "Rate that one node reaches."),
+      field("asynchronous", &C::asynchronous, "Training goes on meanwhile.")};
 }
 
 void check_checkpoint(Map& map, CheckpointOptions& checkpoint) {
@@ -99,9 +100,10 @@ Fields<FailureOptions> failure_fields() {
             "Mean time between failures of one node."),
       field("mean_time_to_preemption", &F::mean_time_to_preemption, form::time_above_0(),
             "Until a spot node is taken away, in the mean."),
-      {{{"distribution", "exponential or map", "exponential", "Of the times between failures."},
-        {"distribution.weibull", "map", "-", "Weibull."},
-        {"distribution.weibull.shape", "number (0.2 to 10)", "required", "Its shape."}},
+      {{{"distribution", type::choice({"exponential"}) | type::map(), "exponential",
+         "Of the times between failures."},
+        {"distribution.weibull", type::map(), "-", "Weibull."},
+        {"distribution.weibull.shape", type::within(0.2, 10), "required", "Its shape."}},
        [](Map& map, F& failures) { failures.weibull_shape = read_shape(map); }},
       field("detect", &F::detect, "Until a failure is noticed."),
       field("restart", &F::restart, "To start the job again."),
@@ -168,13 +170,13 @@ Fields<StartOptions> start_fields() {
   return {field("mode", &S::elastic, form::choice<bool>({{"gang", false}, {"elastic", true}}),
                 "`elastic`: a server begins with who is there."),
           required("arrivals", &S::arrivals,
-                   Form<Arrivals>{"map or list of time",
+                   Form<Arrivals>{type::map() | type::list_of(type::time()),
                                   read_arrivals,
                                   {},
-                                  {{".exponential", "map", "-", "Exponential times."},
-                                   {".exponential.mean", "time", "required", "Their mean."},
-                                   {".uniform", "map", "-", "Uniform times."},
-                                   {".uniform.latest", "time", "required", "The latest."}}},
+                                  {{".exponential", type::map(), "-", "Exponential times."},
+                                   {".exponential.mean", type::time(), "required", "Their mean."},
+                                   {".uniform", type::map(), "-", "Uniform times."},
+                                   {".uniform.latest", type::time(), "required", "The latest."}}},
                    "When nodes come.")};
 }
 

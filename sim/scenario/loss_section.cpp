@@ -20,35 +20,35 @@ struct Like {
 };
 
 Form<double> count_form() {
-  return {"text (a count, such as 20B)",
+  return {type::text("a count, such as 20B"),
           [](const Value& value) { return static_cast<double>(read_count_of(value)); }};
 }
 
 Fields<Like> like_fields() {
-  return {
-      required(
-          "data_parallel", &Like::tokens, count_form(),
-          "Tokens of plain synchronous training at its best batch; equal loss to it is asked."),
-      silent("unique_tokens", &Like::unique_tokens, count_form(),
-             "Of the data, which is passed over again beyond them."),
-      silent("slope", &Like::slope, form::positive(),
-             "-dL/d ln D of your own runs, in nats; else the stated one with its spread."),
-      silent("rates", &Like::tuned, form::choice<bool>({{"untuned", false}, {"tuned", true}}),
-             "Whether rates and batch were searched for this method.")
-          .otherwise("untuned"),
-      silent("delayed_nesterov", &Like::delayed_nesterov, form_of<bool>(),
-             "Asynchronous DiLoCo with delayed Nesterov and dynamic local updates.",
-             "arXiv 2401.09135")
-          .otherwise("false"),
-      {{{"shards", "iid | by_source", "iid", "How replicas' data are drawn; others are refused."}},
-       [](Map& map, Like&) {
-         const auto shards = map.optional("shards");
-         if (shards && shards->as_choice({"iid", "by_source"}) != "iid")
-           shards->fail(
-               "no law says what non-i.i.d. shards cost: public rows of them train on more "
-               "tokens",
-               "shards: iid, or runs of your own");
-       }}};
+  return {required(
+              "data_parallel", &Like::tokens, count_form(),
+              "Tokens of plain synchronous training at its best batch; equal loss to it is asked."),
+          silent("unique_tokens", &Like::unique_tokens, count_form(),
+                 "Of the data, which is passed over again beyond them."),
+          silent("slope", &Like::slope, form::positive(),
+                 "-dL/d ln D of your own runs, in nats; else the stated one with its spread."),
+          silent("rates", &Like::tuned, form::choice<bool>({{"untuned", false}, {"tuned", true}}),
+                 "Whether rates and batch were searched for this method.")
+              .otherwise("untuned"),
+          silent("delayed_nesterov", &Like::delayed_nesterov, form_of<bool>(),
+                 "Asynchronous DiLoCo with delayed Nesterov and dynamic local updates.",
+                 "arXiv 2401.09135")
+              .otherwise("false"),
+          {{{"shards", type::choice({"iid", "by_source"}), "iid",
+             "How replicas' data are drawn; others are refused."}},
+           [](Map& map, Like&) {
+             const auto shards = map.optional("shards");
+             if (shards && shards->as_choice({"iid", "by_source"}) != "iid")
+               shards->fail(
+                   "no law says what non-i.i.d. shards cost: public rows of them train on more "
+                   "tokens",
+                   "shards: iid, or runs of your own");
+           }}};
 }
 
 [[noreturn]] void refuse(const Value& at, const LossRefusal& refusal) {
@@ -122,9 +122,9 @@ void apply_loss(const Value& train, Scenario& scenario) {
 
 std::vector<Key> loss_keys() {
   std::vector<Key> keys = {
-      {"like", "map", "-", "The loss of plain synchronous training; tokens follow."}};
+      {"like", type::map(), "-", "The loss of plain synchronous training; tokens follow."}};
   for (Key& key : keys_of(like_fields(), "like.")) keys.push_back(std::move(key));
-  keys.push_back({"to", "map", "-", "A target of reference points; samples follow."});
+  keys.push_back({"to", type::map(), "-", "A target of reference points; samples follow."});
   for (Key& key : target_keys("to.")) keys.push_back(std::move(key));
   return keys;
 }

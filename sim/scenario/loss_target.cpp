@@ -17,7 +17,7 @@ using Asked = LossCost::Asked;
 constexpr double kSameTarget = 0.0015;  ///< of an accuracy or a loss
 
 Form<double> sample_form() {
-  return {"text (a count, such as 1.2M)",
+  return {type::text("a count, such as 1.2M"),
           [](const Value& value) { return static_cast<double>(read_count_of(value)); }};
 }
 

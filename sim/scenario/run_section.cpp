@@ -220,7 +220,7 @@ Fields<DataLoading> data_loading_fields(Framework* framework) {
   using D = DataLoading;
   return {required("sample", &D::sample,
                    "That one worker takes for one: reading, decoding, augmenting.", kPyTorchLoader),
-          {{{"num_workers", "integer >= 0", "0 or 2",
+          {{{"num_workers", type::integer(0), "0 or 2",
              "Workers of each GPU's process, on the node's cores; 0: the process itself.",
              kPyTorchLoader}},
            [framework](Map& map, D& loading) {
@@ -264,46 +264,48 @@ Fields<RunOptions> run_fields(const RunContext& context) {
                                           {"folded", FidelityChoice::folded},
                                           {"auto", FidelityChoice::automatic}}),
             "Every message, one flow per edge, or two nodes for all."),
-      {{{"jitter", "none | measured or map", "(lognormal, cv 0.002, on several GPUs)",
-         "How steps of one GPU differ.", "PyTorch's DDP benchmarks"},
-        {"jitter.lognormal", "map", "-", "Lognormal factors."},
-        {"jitter.lognormal.cv", "number", "required", "Standard deviation over mean."},
-        {"jitter.exponential", "map", "-", "A fixed part and an exponential one."},
-        {"jitter.exponential.cv", "number", "1", "Share of the exponential part."}},
+      {{{"jitter", type::choice({"none", "measured"}) | type::map(),
+         "(lognormal, cv 0.002, on several GPUs)", "How steps of one GPU differ.",
+         "PyTorch's DDP benchmarks"},
+        {"jitter.lognormal", type::map(), "-", "Lognormal factors."},
+        {"jitter.lognormal.cv", type::number(), "required", "Standard deviation over mean."},
+        {"jitter.exponential", type::map(), "-", "A fixed part and an exponential one."},
+        {"jitter.exponential.cv", type::number(), "1", "Share of the exponential part."}},
        [](Map& map, R& run) {
          const std::optional<Value> jitter = map.optional("jitter");
          run.usual_jitter = !jitter;
          if (jitter) run.jitter = read_jitter(*jitter);
        }},
-      {{{"stops", "none or map", "(of torch under fsdp every 5,000 s for 150 ms)",
+      {{{"stops", type::choice({"none"}) | type::map(),
+         "(of torch under fsdp every 5,000 s for 150 ms)",
          "Stops of ranks, each at a time of its own.", "torchtitan's gc_freq"},
-        {"stops.every", "time", "required", "Of a rank's computing, between two."},
-        {"stops.time", "time", "required", "Of each."}},
+        {"stops.every", type::time(), "required", "Of a rank's computing, between two."},
+        {"stops.time", type::time(), "required", "Of each."}},
        [framework = context.framework](Map& map, R& run) {
          read_interruptions(map, framework, run);
        }},
       silent("replications", &R::replications,
-             Form<Replications>{"integer >= 1 or map",
+             Form<Replications>{type::integer(1) | type::map(),
                                 read_replications,
                                 {},
-                                {{".precision", "number (0.0001 to 1)", "required",
+                                {{".precision", type::within(0.0001, 1), "required",
                                   "So many that the median is known to this."},
-                                 {".at_least", "integer >= 1", "5", "At least so many."},
-                                 {".at_most", "integer >= 1", "99", "At most so many."}}},
+                                 {".at_least", type::integer(1), "5", "At least so many."},
+                                 {".at_most", type::integer(1), "99", "At most so many."}}},
              "Simulations; the median is reported.")
           .otherwise("1"),
-      {{{"stragglers", "list of map", "-", "Ranks that are slow."},
-        {"stragglers[].rank", "integer >= 0", "required", "The rank."},
-        {"stragglers[].slowdown", "number", "1", "Times as slow."},
-        {"stragglers[].delay", "time", "-", "Time that it begins each step late."}},
+      {{{"stragglers", type::list_of(type::map()), "-", "Ranks that are slow."},
+        {"stragglers[].rank", type::integer(0), "required", "The rank."},
+        {"stragglers[].slowdown", type::number(), "1", "Times as slow."},
+        {"stragglers[].delay", type::time(), "-", "Time that it begins each step late."}},
        [ranks = context.ranks](Map& map, R& run) { run.stragglers = read_stragglers(map, ranks); }},
-      {{{"speed_spread", "number (0 to 1)", "(0.015 on several GPUs)",
+      {{{"speed_spread", type::within(0, 1), "(0.015 on several GPUs)",
          "Standard deviation of ln(speed) of the GPUs.", "Sinha et al., SC22"}},
        [](Map& map, R& run) {
          run.usual_spread = !map.optional("speed_spread");
          if (!run.usual_spread) run.speed_spread = number_within(map, "speed_spread", 0, 0, 1);
        }},
-      {{{"overlap_slowdown", "channels | none or number", "1",
+      {{{"overlap_slowdown", type::choice({"channels", "none"}) | type::number(), "1",
          "Times as long as compute takes beside communication; `channels`: by NCCL's."}},
        [measured = context.has_measured_overlap](Map& map, R& run) {
          read_overlap(map, measured, run);

@@ -104,14 +104,14 @@ void read_usual_partition(Map& map, Framework& framework, ParameterServer& ps) {
 
 Fields<ParameterServer> server_fields(Framework* framework) {
   using P = ParameterServer;
-  static const Form<BytesPerSecond> kMessages{"data rate (or `none`)", read_message_rate};
+  static const Form<BytesPerSecond> kMessages{type::data_rate().or_word("none"), read_message_rate};
   return {
       field("servers", &P::servers, form::integer(1, 10'000), "Servers that share the parameters."),
       silent("server_host", &P::server_host,
-             Form<std::string>{"a name or text (a node group)", &Value::as_string},
+             Form<std::string>{type::name() | type::text("a node group"), &Value::as_string},
              "Where the servers run.")
           .otherwise("(a group without GPUs, else worker)"),
-      {{{"staleness", "integer >= 0 (or `unbounded`)", "0",
+      {{{"staleness", type::integer(0).or_word("unbounded"), "0",
          "0: synchronous; N: workers at most N apart (SSP); `unbounded`: asynchronous.",
          "Ho et al. 2013"}},
        [](Map& map, P& ps) { ps.staleness = read_staleness(map); }},
@@ -119,13 +119,13 @@ Fields<ParameterServer> server_fields(Framework* framework) {
             "The last gradients of a round are dropped.", "Chen et al. 2016"),
       field("apply_rate", &P::apply_rate, "Gradient bytes that one server applies per second.")
           .otherwise("(from host_bandwidth and cores)"),
-      {{{"aggregate", "none | node", "none or node",
+      {{{"aggregate", type::choice({"none", "node"}), "none or node",
          "`node`: a node sums its gradients before a push, as of mxnet, tensorflow, byteps.",
          "MXNet kvstore, BytePS"}},
        [framework](Map& map, P& ps) {
          read_choice_of(map, *framework, "aggregate", ps.aggregate, kAggregates);
        }},
-      {{{"server", "ours | mxnet | tensorflow | byteps", "ours or byteps",
+      {{{"server", type::choice({"ours", "mxnet", "tensorflow", "byteps"}), "ours or byteps",
          "Whose server: its CPU rates and time of a message where nobody says them.",
          "platforms/servers.yaml"}},
        [framework](Map& map, P& ps) {
@@ -142,10 +142,10 @@ Fields<ParameterServer> server_fields(Framework* framework) {
       field("server_cpu_rate", &P::server_cpu_rate, kMessages,
             "The same of a server, in its queue.")
           .otherwise("(as `server` has it; ours 2.8 GB/s, over TCP 1.4)"),
-      {{{"partition", "size | unit or size", "size",
+      {{{"partition", type::choice({"size", "unit"}) | type::size(), "size",
          "How servers share the parameters: evenly, whole units, or slices of a size in turn."}},
        [framework](Map& map, P& ps) { read_usual_partition(map, *framework, ps); }},
-      {{{"layerwise", "true or false", "false or true",
+      {{{"layerwise", type::flag(), "false or true",
          "Units are pulled and pushed one by one, as of mxnet, tensorflow, byteps."}},
        [framework](Map& map, P& ps) {
          const std::string section = "strategy.ps.";
@@ -153,13 +153,13 @@ Fields<ParameterServer> server_fields(Framework* framework) {
                             ? framework->bool_or(map, section, "layerwise")
                             : map.bool_or("layerwise", ps.layerwise);
        }},
-      {{{"scheduling", "fifo | priority", "fifo or priority",
+      {{{"scheduling", type::choice({"fifo", "priority"}), "fifo or priority",
          "`priority`: of what waits, the unit nearest to the input goes first, as of byteps.",
          "P3, ByteScheduler"}},
        [framework](Map& map, P& ps) {
          read_choice_of(map, *framework, "scheduling", ps.scheduling, kSchedulings);
        }},
-      {{{"protocol", "own_request | behind_push", "(own_request)",
+      {{{"protocol", type::choice({"own_request", "behind_push"}), "(own_request)",
          "Bounded or asynchronous: a worker's pull waits behind others' pushes, or comes with its "
          "own.",
          "ps-lite, MXNet, BytePS; rehearse-calibrate has behind_push"}},

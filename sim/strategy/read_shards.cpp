@@ -83,10 +83,11 @@ Fields<TorchFsdp1> fsdp_fields(Framework* framework) {
             "When backward gathers the next unit."),
       field("forward_prefetch", &F::forward_prefetch, "Forward issues the next gather early."),
       field("limit_all_gathers", &F::limit_all_gathers, "At most two units are gathered at once."),
-      {{{"wrap", "unit | blocks | model or map", "(the framework's: blocks of torch)",
+      {{{"wrap", type::choice({"unit", "blocks", "model"}) | type::map(),
+         "(the framework's: blocks of torch)",
          "One FlatParameter has so much; under `blocks` the root has the rest, which stays "
          "gathered."},
-        {"wrap.min_num_params", "integer >= 1", "100000000",
+        {"wrap.min_num_params", type::integer(1), "100000000",
          "Units are joined until they have so many parameters."}},
        [framework](Map& map, F& fsdp) { read_wrap(map, *framework, fsdp); }},
       silent("shard_group", &F::shard_group, form::integer(1, kMostRanks).in("ranks"),
@@ -108,12 +109,12 @@ Fields<TorchFsdp1> fsdp_fields(Framework* framework) {
       silent("host_overhead", &F::host_overhead, "Host time of FSDP's hooks per unit and pass.",
              "measured")
           .otherwise("(36 operators of the host)"),
-      {{{"adapters_apart", "true or false", "true",
+      {{{"adapters_apart", type::flag(), "true",
          "Adapters are wrapped beside what is frozen, whose gradients are never made; else one "
          "flat tensor holds both.",
          "PEFT, fsdp_qlora; litgpt has false"}},
        [](Map& map, F& fsdp) { fsdp.flat_gradients = !map.bool_or("adapters_apart", true); }},
-      {{{"reentrant_checkpoints", "true or false", "true",
+      {{{"reentrant_checkpoints", type::flag(), "true",
          "Beside frozen weights: inputs of checkpointed units, and their gradients, stay until "
          "backward's end.",
          "torch.utils.checkpoint's use_reentrant; transformers before 5"}},

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace rehearse::inline config {
 namespace {
@@ -24,10 +25,10 @@ double read_within(const Value& value, double low, double high) {
 
 }  // namespace
 
-Key::Key(const char* its_name, const char* its_type, const char* its_fallback,
-         const char* its_meaning, const char* its_source)
+Key::Key(const char* its_name, KeyType its_type, const char* its_fallback, const char* its_meaning,
+         const char* its_source)
     : name(its_name),
-      type(its_type),
+      type(std::move(its_type)),
       fallback(its_fallback),
       meaning(its_meaning),
       source(its_source) {}
@@ -37,10 +38,10 @@ Key& Key::operator=(const Key&) = default;
 Key& Key::operator=(Key&&) noexcept = default;
 Key::~Key() = default;
 
-std::vector<Key> field_lines(const char* name, const std::string& type, const char* fallback,
+std::vector<Key> field_lines(const char* name, const KeyType& type, const char* fallback,
                              const char* meaning, const char* source, const std::vector<Key>& below,
                              bool is_field) {
-  Key key(name, type.c_str(), fallback, meaning, source);
+  Key key(name, type, fallback, meaning, source);
   key.is_field = is_field;
   return lines_of(key, below);
 }
@@ -55,33 +56,33 @@ std::vector<Key> lines_of(Key key, const std::vector<Key>& below) {
 template <>
 Form<bool> form_of() {
   const auto say = [](bool value) { return std::string(value ? "true" : "false"); };
-  return {"true or false", &Value::as_bool, say, {}, false};
+  return {type::flag(), &Value::as_bool, say, {}, false};
 }
 
 template <>
 Form<std::string> form_of() {
   const auto say = [](const std::string& text) { return text.empty() ? "\"\"" : text; };
-  return {"text", &Value::as_string, say, {}, false};
+  return {type::text(), &Value::as_string, say, {}, false};
 }
 
 template <>
 Form<Seconds> form_of() {
-  return {"time", &Value::as_seconds, say_quantity<Seconds>, {}, false};
+  return {type::time(), &Value::as_seconds, say_quantity<Seconds>, {}, false};
 }
 
 template <>
 Form<Bytes> form_of() {
-  return {"size", &Value::as_bytes, say_quantity<Bytes>, {}, false};
+  return {type::size(), &Value::as_bytes, say_quantity<Bytes>, {}, false};
 }
 
 template <>
 Form<BytesPerSecond> form_of() {
-  return {"data rate", &Value::as_bytes_per_second, say_quantity<BytesPerSecond>, {}, false};
+  return {type::data_rate(), &Value::as_bytes_per_second, say_quantity<BytesPerSecond>, {}, false};
 }
 
 template <>
 Form<FlopsPerSecond> form_of() {
-  return {"arithmetic rate", &Value::as_flops_per_second, {}, {}, false};
+  return {type::arithmetic_rate(), &Value::as_flops_per_second, {}, {}, false};
 }
 
 namespace form {
@@ -89,22 +90,22 @@ namespace form {
 Form<std::int64_t> integer(std::int64_t low, std::int64_t high) {
   const auto read = [low, high](const Value& value) { return value.as_integer(low, high); };
   const auto say = [](std::int64_t number) { return std::to_string(number); };
-  return {fmt::format("integer >= {}", low), read, say, {}, false};
+  return {type::integer(static_cast<double>(low)), read, say, {}, false};
 }
 
-Form<double> number() { return {"number", &Value::as_number, say_number, {}, false}; }
+Form<double> number() { return {type::number(), &Value::as_number, say_number, {}, false}; }
 
 Form<double> positive() {
-  return {"number > 0", &Value::as_positive_number, say_number, {}, false};
+  return {type::above(0), &Value::as_positive_number, say_number, {}, false};
 }
 
 Form<double> not_negative() {
-  return {"number >= 0", &Value::as_non_negative_number, say_number, {}, false};
+  return {type::at_least(0), &Value::as_non_negative_number, say_number, {}, false};
 }
 
 Form<double> within(double low, double high) {
   const auto read = [low, high](const Value& value) { return read_within(value, low, high); };
-  return {fmt::format("number ({} to {})", low, high), read, say_number, {}, false};
+  return {type::within(low, high), read, say_number, {}, false};
 }
 
 Form<Seconds> time_above_0() {
@@ -129,7 +130,7 @@ Form<Bytes> size_above_0() {
 
 Form<std::string> one_of(const std::vector<std::string>& names) {
   const auto read = [names](const Value& value) { return value.as_choice(names); };
-  return {fmt::format("{}", fmt::join(names, " | ")), read, form_of<std::string>().say, {}, false};
+  return {type::choice(names), read, form_of<std::string>().say, {}, false};
 }
 
 }  // namespace form

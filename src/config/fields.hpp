@@ -19,7 +19,7 @@ namespace rehearse::inline config {
 /// How the value of a key is read, what it is called in the reference, and how a report states it.
 template <class T>
 struct Form {
-  std::string type;
+  KeyType type;
   std::function<T(const Value&)> read;
   std::function<std::string(const T&)> say{};
   std::vector<Key> below{};  ///< of a map or a list: ".latency", "[].latency"
@@ -28,7 +28,7 @@ struct Form {
   /// The same with a unit, or what else stands in parentheses.
   Form in(const char* unit) const {
     Form with = *this;
-    with.type += std::string(" (") + unit + ")";
+    with.type = type.in(unit);
     return with;
   }
   /// Turns the value into what `make` makes of it; for required keys and optional members alone.
@@ -123,7 +123,7 @@ void put(T value, Member& into) {
 
 /// The lines of a key and of those below it.
 std::vector<Key> lines_of(Key key, const std::vector<Key>& below);
-std::vector<Key> field_lines(const char* name, const std::string& type, const char* fallback,
+std::vector<Key> field_lines(const char* name, const KeyType& type, const char* fallback,
                              const char* meaning, const char* source, const std::vector<Key>& below,
                              bool is_field);
 
@@ -214,7 +214,7 @@ Field<Record> field(const char* name, Member Record::*member, const char* meanin
 /// A required map with keys of the same record.
 template <class Record>
 Field<Record> group(const char* name, const Fields<Record>& fields, const char* meaning) {
-  return {field_lines(name, "map", "required", meaning, "", keys_of(fields, "."), true),
+  return {field_lines(name, type::map(), "required", meaning, "", keys_of(fields, "."), true),
           [name, fields](Map& map, Record& record) {
             Map own = map.require(name).as_map();
             read_fields(own, fields, record);
@@ -253,7 +253,7 @@ Form<Enum> choice(Choices<Enum> choices) {
 /// A map with a list of fields of its own; `check` holds them against each other.
 template <class Record>
 Form<Record> map(const Fields<Record>& fields, const Check<Record>& check = {}) {
-  return {"map",
+  return {type::map(),
           [fields, check](const Value& value) { return read_fields(value, fields, check); },
           {},
           keys_of(fields, "."),
@@ -274,7 +274,7 @@ Form<std::vector<T>> list(
     }
     return all;
   };
-  Form<std::vector<T>> form{"list of " + item.type, read, {}, item.below, item.is_own};
+  Form<std::vector<T>> form{type::list_of(item.type), read, {}, item.below, item.is_own};
   for (Key& key : form.below) key.name.insert(0, "[]");
   return form;
 }

@@ -2,12 +2,14 @@
 
 #include <string>
 
+#include "config/key_type.hpp"
+
 namespace rehearse::inline config {
 
 /// One key of a file, as the reference of keys has it. Its members are defined apart: tables make
 /// hundreds of them, which would take seconds to compile inline.
 struct Key {
-  Key(const char* its_name, const char* its_type, const char* its_fallback, const char* its_meaning,
+  Key(const char* its_name, KeyType its_type, const char* its_fallback, const char* its_meaning,
       const char* its_source = "");
   Key(const Key&);
   Key(Key&&) noexcept;
@@ -15,8 +17,8 @@ struct Key {
   Key& operator=(Key&&) noexcept;
   ~Key();
 
-  std::string name;      ///< below its section; `[]` stands for each item, NAME for any name
-  std::string type;      ///< alternatives with " or "; the unit of a number in parentheses
+  std::string name;  ///< below its section; `[]` stands for each item, NAME for any name
+  KeyType type;
   std::string fallback;  ///< "required", "-" (nothing), the default, or words in parentheses
   std::string meaning;
   std::string source;     ///< who defined it; empty: as its section says

@@ -67,12 +67,12 @@ Form<std::int64_t> whole() { return form::integer(0, kMost); }
 Form<std::int64_t> small() { return form::integer(0, std::numeric_limits<std::int32_t>::max()); }
 
 Form<std::optional<double>> loss() {
-  return {"number", [](const Value& value) {
+  return {type::number(), [](const Value& value) {
             return value.is_null() ? std::nullopt : std::optional(value.as_number());
           }};
 }
 Form<std::optional<std::uint64_t>> bound() {
-  return {"integer >= 0 (updates)", [](const Value& value) {
+  return {type::integer(0).in("updates"), [](const Value& value) {
             return value.is_null() ? std::nullopt
                                    : std::optional(static_cast<std::uint64_t>(whole().read(value)));
           }};
@@ -117,7 +117,7 @@ Fields<StalenessSummary> staleness_fields() {
           required("p50", &S::p50, whole().in("updates"), "Median."),
           required("p99", &S::p99, whole().in("updates"), "99th percentile."),
           required("max", &S::max, whole().in("updates"), "The largest."),
-          {{{"histogram", "map", "required", "Updates by staleness."}}, read_histogram}};
+          {{{"histogram", type::map(), "required", "Updates by staleness."}}, read_histogram}};
 }
 
 Fields<PastStaleness> past_fields() {
@@ -188,7 +188,8 @@ void check_stretches(const Value& item, const std::vector<TrainingStretch>& stre
 Fields<Curve> curve_fields() {
   using C = Curve;
   return {
-      {{{"schema", kSchema, "required", "Version of the format."}}, [](Map&, C&) {}},
+      {{{"schema", type::choice({kSchema}), "required", "Version of the format."}},
+       [](Map&, C&) {}},
       required("source", &C::source, form::one_of({"replay", "real"}),
                "Replayed, or trained for real."),
       required("model", &C::model, "The network."),

@@ -43,7 +43,7 @@ Fields<CommCurve> curve_fields() {
   const Form<double> error = form::not_negative();
   return {required("collective", &C::kind, kind_form(), "The collective."),
           required("ranks", &C::ranks, form::integer(2, kMostRanks), "Ranks."),
-          {{{"nodes", "integer >= 1", "required", "Nodes."}},
+          {{{"nodes", type::integer(1), "required", "Nodes."}},
            [](Map& map, C& curve) {
              curve.nodes = static_cast<int>(map.require("nodes").as_integer(1, curve.ranks));
            }},
@@ -205,13 +205,13 @@ Fields<CommProfile> comm_profile_fields() {
           required("curves", &P::curves,
                    form::list(form::map(curve_fields(), check_curve), check_place),
                    "One per collective, ranks and nodes."),
-          field("nccl", &P::nccl, Form<std::pair<int, int>>{"text (version)", read_nccl},
+          field("nccl", &P::nccl, Form<std::pair<int, int>>{type::text("version"), read_nccl},
                 "NCCL's version; another one here rescales the curves."),
           silent("overlap", &P::overlap, form::list(form::map(overlap_fields()), check_overlap),
                  "What compute and a collective cost each other."),
           field("transport", &P::transport, form::map(transport_fields(), check_transport),
                 "Sockets of Gloo, measured between two nodes."),
-          field("links", &P::links, Form<CommLinks>{"map", read_comm_links},
+          field("links", &P::links, Form<CommLinks>{type::map(), read_comm_links},
                 "Links of the machine that the curves are of.")};
 }
 

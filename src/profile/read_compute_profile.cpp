@@ -112,7 +112,7 @@ Fields<BatchPoint> point_fields() {
           required("allocated_peak", &P::allocated_peak, "Peak of allocated memory."),
           field("reserved_peak", &P::reserved_peak, "Peak of reserved memory."),
           required("whole", &P::whole, form::map(step_fields()), "The whole step."),
-          {lines_of({"sum_check", "map", "required", "Units against the whole."},
+          {lines_of({"sum_check", type::map(), "required", "Units against the whole."},
                     keys_of(sum_check_fields(), ".")),
            [](Map& map, P&) { map.require("sum_check"); }},  // read where the units are known
           required("units", &P::units, form::list(form::map(unit_times_fields())),
@@ -166,10 +166,10 @@ std::vector<OptimizerTime> read_optimizers(const Value& value) {
 Fields<ComputeProfile> compute_profile_fields() {
   using P = ComputeProfile;
   std::vector<Key> optimizers =
-      lines_of({".NAME", "map", "-", "One optimizer."}, keys_of(optimizer_fields(), "."));
+      lines_of({".NAME", type::map(), "-", "One optimizer."}, keys_of(optimizer_fields(), "."));
   return {
-      {{{"schema", kProfileSchema, "required", "Version of the format."},
-        {"kind", "compute", "required", "Kind of the profile."}},
+      {{{"schema", type::choice({kProfileSchema}), "required", "Version of the format."},
+        {"kind", type::choice({"compute"}), "required", "Kind of the profile."}},
        [](Map& map, P&) { map.require("kind").as_choice({"compute"}); }},
       required("model", &P::model, "The network."),
       required("precision", &P::precision, form::one_of(precision_names()).as(parse_precision),
@@ -185,7 +185,7 @@ Fields<ComputeProfile> compute_profile_fields() {
                "Units in forward order."),
       required("step_optimizer", &P::step_optimizer, "Optimizer of the whole step."),
       required("optimizers", &P::optimizers,
-               Form<std::vector<OptimizerTime>>{"map", read_optimizers, {}, optimizers},
+               Form<std::vector<OptimizerTime>>{type::map(), read_optimizers, {}, optimizers},
                "Times of optimizers."),
       required("points", &P::points, form::list(form::map(point_fields()), check_point),
                "One per batch.")};

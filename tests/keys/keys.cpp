@@ -64,7 +64,7 @@ std::vector<std::string> split(const std::string& text, const std::string& by) {
 /// The alternatives of a type, without units.
 std::vector<std::string> types_of(const Key& key) {
   const std::string whole =
-      std::regex_replace(std::string(key.type), std::regex("true or false"), "true/false");
+      std::regex_replace(key.type.text(), std::regex("true or false"), "true/false");
   std::vector<std::string> types = split(whole, " or ");
   for (std::string& type : types) {
     if (type == "true/false") type = "true or false";

@@ -15,7 +15,7 @@ Fields<OuterSgd> sgd_fields() {
   return {field("learning_rate", &S::learning_rate, form::positive(),
                 "Of the outer step; no time depends on it."),
           field("momentum", &S::momentum, form::not_negative(), "Of the outer step."),
-          {{{"nesterov", "true or false", "true", "Nesterov's form of it."}}, [](Map& map, S& sgd) {
+          {{{"nesterov", type::flag(), "true", "Nesterov's form of it."}}, [](Map& map, S& sgd) {
              sgd.nesterov = map.bool_or("nesterov", sgd.nesterov && sgd.momentum > 0);
            }}};
 }
@@ -37,8 +37,8 @@ OuterSgd read_outer_optimizer(const Value& value) {
 
 Form<OuterSgd> outer_optimizer_form(const char* meaning) {
   std::vector<Key> below = keys_of(sgd_fields(), ".sgd.");
-  below.insert(below.begin(), {".sgd", "map", "-", meaning});
-  return {"map", read_outer_optimizer, {}, below};
+  below.insert(below.begin(), {".sgd", type::map(), "-", meaning});
+  return {type::map(), read_outer_optimizer, {}, below};
 }
 
 void refuse_without_outer_optimizer(Map& map, const std::string& key, const std::string& how) {
