@@ -165,9 +165,8 @@ struct DeepspeedZero3 {
   std::int64_t reduce_bucket_size = 500'000'000;
   /// Gathers and reductions run on streams of their own; else computation waits for them.
   bool overlap_comm = true;
-  /// Host time of the hooks of one module in one pass. Measured; 0: no slower than what it
-  /// launches.
-  Seconds module_hook{0};
+  /// Host time of the hooks of one module with parameters in one pass.
+  std::optional<Seconds> module_hook{};
   std::optional<Precision> param_dtype{}, reduce_dtype{}, buffer_dtype{};  ///< as TorchFsdp1's
   bool cpu_offload = false;
   int gradient_accumulation = 1;

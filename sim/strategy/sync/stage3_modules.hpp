@@ -31,7 +31,8 @@ struct Stage3Modules {
   double share(std::size_t module, bool backward) const;
 
  private:
-  void split_costs(std::size_t unit, const DeepspeedZero3& options, bool checkpointed);
+  void split_costs(const Unit& of, std::size_t unit, const DeepspeedZero3& options,
+                   bool checkpointed);
   double weight(std::size_t module, bool backward) const;
 };
 
