@@ -14,10 +14,13 @@ from .settings import fill_optimizer, fill_precision, fill_sample
 from .statistic import MICRO, median, spread
 
 # Columns of a rank's steps.
-BEGIN, END, FORWARD, BACKWARD, OPTIMIZER, WAITED, CPU, PROCESS, BACKWARDS, BATCHES = range(10)
+(BEGIN, END, FORWARD, BACKWARD, OPTIMIZER, WAITED, CPU, PROCESS, BACKWARDS, BATCHES,
+ QUEUED) = range(11)  # fmt: skip
 # Of a traced step's clock at least this share is the step's own: the profiler made steps 1.04 to 1.4
 # times as long, and on crowded cores its probe tells more.
 LEAST_OWN = 0.5
+# Of a collective's time in the profiled steps at least this share is left in the plain ones.
+LEAST_OWN_WAIT = 0.1
 
 
 class NothingRecorded(Exception):
@@ -139,16 +142,35 @@ def why_nothing(ranks: list[dict[str, Any]]) -> str:
             "ahead: --warmup 2 --timed 4 --steps 4")  # fmt: skip
 
 
-def plain_steps(rank: dict[str, Any]) -> list[list[float]]:
+def plain_numbers(rank: dict[str, Any]) -> list[int]:
     """Steps without the profiler, behind the warm-up. The first one behind the profiled ones has
     the export of the trace in it, and the profiler's first two have its start."""
-    steps, warmup = rank["steps"], rank.get("warmup", 5)
+    count, warmup = len(rank["steps"]), rank.get("warmup", 5)
     if not rank["profiled"]:
-        return [each for each in steps[warmup:]]
+        return list(range(warmup, count))
     first = rank["profiled"][0] - 2
     last = rank["profiled"][-1]
-    return [each for at, each in enumerate(steps)
-            if at >= warmup and not first <= at <= last + 1]  # fmt: skip
+    return [at for at in range(warmup, count) if not first <= at <= last + 1]
+
+
+def plain_steps(rank: dict[str, Any]) -> list[list[float]]:
+    return [rank["steps"][at] for at in plain_numbers(rank)]
+
+
+def running(step: list[float]) -> float:
+    """Seconds in which a step's thread runs, or stands ready while others have the cores."""
+    return step[CPU] + (step[QUEUED] if len(step) > QUEUED else 0)
+
+
+def waiting(step: list[float]) -> float:
+    """Seconds in which a step's thread waits for others, but for those for data."""
+    return max(0.0, step[END] - step[BEGIN] - running(step) - step[WAITED])
+
+
+def over_ranks(ranks: list[dict[str, Any]], numbers: list[int], pick: Any, what: Any) -> float:
+    """The median over steps of the most or the least that a rank has of something."""
+    return median([pick([what(one["steps"][at]) for one in ranks if at < len(one["steps"])])
+                   for at in numbers])  # fmt: skip
 
 
 def measure(
@@ -169,7 +191,7 @@ def measure(
         raise NothingRecorded("the traces hold no operator of a step")
     for one in traced:
         if one.get("device", {}).get("kind", "cpu") == "cpu":
-            level(steps_of[one["rank"]], one, shares_cores(one, ranks))
+            level(steps_of[one["rank"]], one, ranks)
     # All others wait for the rank that computes longest.
     own = max(traced, key=lambda one: median([s.compute for s in steps_of[one["rank"]]]))
     found = Measured(world=int(own.get("world", 1)))
@@ -216,6 +238,8 @@ def measure(
     found.points = points_of(found.world, found.is_cpu, [steps_of[one["rank"]] for one in traced])
     found.rate = rate_of(found.world, readers[own["rank"]])
     note_leveling(found, steps)
+    if found.is_cpu and not shares_cores(own, ranks):
+        level_collectives(found, ranks, plain_numbers(own), own["profiled"])
     fill_units(found, own, steps)
     found.exposed = found.exposed_least(steps)
     return found, own
@@ -229,16 +253,19 @@ def shares_cores(rank: dict[str, Any], ranks: list[dict[str, Any]]) -> bool:
     return len(nodes) > 1 and sum(one["threads"] for one in beside) > rank["cores"]
 
 
-def level(steps: list[traces.Step], rank: dict[str, Any], shared: bool) -> None:
-    """The thread's own clock stands while it waits for others. So what computed longer in a traced
-    step than in the plain ones is the profiler's, or a core's that was slower just then; each
-    step's times are taken back to the plain ones. `shared`: to that clock, where threads wait for
-    cores, too."""
-    alone = median([each[CPU] for each in plain_steps(rank)])
-    seen = [rank["steps"][at][CPU] for at in rank["profiled"] if at < len(rank["steps"])]
-    for step, spent in zip(steps, seen):
-        if shared:
-            spent = MICRO * (step.length - step.exposed)
+def level(steps: list[traces.Step], rank: dict[str, Any], ranks: list[dict[str, Any]]) -> None:
+    """What computed longer in a traced step than in the plain ones is the profiler's, or a core's
+    that was slower just then: each step's times are taken back to the plain ones. There all wait
+    for the rank that has the least of the cores. Where hosts share cores, `run` plays how they
+    take turns, and the thread's own clock alone counts, which stands while it waits."""
+    numbers, shared = plain_numbers(rank), shares_cores(rank, ranks)
+    if shared:
+        alone = median([rank["steps"][at][CPU] for at in numbers])
+    else:
+        alone = over_ranks(ranks, numbers, max, running)
+    seen = [rank["steps"][at] for at in rank["profiled"] if at < len(rank["steps"])]
+    for step, own_step in zip(steps, seen):
+        spent = MICRO * (step.length - step.exposed) if shared else running(own_step)
         own = max(spent - MICRO * step.probe * step.events, LEAST_OWN * spent)
         if own <= 0 or alone <= 0:
             continue
@@ -248,6 +275,26 @@ def level(steps: list[traces.Step], rank: dict[str, Any], shared: bool) -> None:
                 table[unit] *= step.factor
         step.optimizer *= step.factor
         step.stepping *= step.factor
+
+
+def level_collectives(found: Measured, ranks: list[dict[str, Any]], plain: list[int],
+                      profiled: list[int]) -> None:  # fmt: skip
+    """Collectives are taken back to the plain steps, too. What all ranks wait there more or less
+    than in the profiled ones is theirs: on crowded cores they take as long as the cores let them.
+    """
+    spent = sum(point.time * point.count for point in found.points)
+    if spent <= 0 or not plain or not profiled:
+        return
+    here = over_ranks(ranks, plain, min, waiting)
+    there = over_ranks(ranks, profiled, min, waiting)
+    factor = max(LEAST_OWN_WAIT, 1 + (here - there) / spent)
+    for point in found.points:
+        point.time *= factor
+    if abs(factor - 1) > 0.1:
+        found.notes.append(
+            f"a step waits {1e3 * here:.3g} ms, and {1e3 * there:.3g} ms where it is profiled: "
+            "times of collectives are taken back to the first"
+        )
 
 
 def note_leveling(found: Measured, steps: list[traces.Step]) -> None:
