@@ -167,10 +167,19 @@ def waiting(step: list[float]) -> float:
     return max(0.0, step[END] - step[BEGIN] - running(step) - step[WAITED])
 
 
+def middle(rank: dict[str, Any], numbers: list[int]) -> list[int]:
+    """The half of steps that are nearest the median: their parts add up to it."""
+    ordered = sorted((rank["steps"][at][END] - rank["steps"][at][BEGIN], at)
+                     for at in numbers if at < len(rank["steps"]))  # fmt: skip
+    count = len(ordered)
+    return [at for _, at in ordered[count // 4 : max(count // 4 + 1, count - count // 4)]]
+
+
 def over_ranks(ranks: list[dict[str, Any]], numbers: list[int], pick: Any, what: Any) -> float:
-    """The median over steps of the most or the least that a rank has of something."""
-    return median([pick([what(one["steps"][at]) for one in ranks if at < len(one["steps"])])
-                   for at in numbers])  # fmt: skip
+    """The mean over steps of the most or the least that a rank has of something."""
+    picked = [pick([what(one["steps"][at]) for one in ranks if at < len(one["steps"])])
+              for at in numbers]  # fmt: skip
+    return sum(picked) / len(picked) if picked else 0.0
 
 
 def measure(
@@ -239,7 +248,7 @@ def measure(
     found.rate = rate_of(found.world, readers[own["rank"]])
     note_leveling(found, steps)
     if found.is_cpu and not shares_cores(own, ranks):
-        level_collectives(found, ranks, plain_numbers(own), own["profiled"])
+        level_collectives(found, ranks, middle(own, plain_numbers(own)), own["profiled"])
     fill_units(found, own, steps)
     found.exposed = found.exposed_least(steps)
     return found, own
@@ -262,7 +271,7 @@ def level(steps: list[traces.Step], rank: dict[str, Any], ranks: list[dict[str, 
     if shared:
         alone = median([rank["steps"][at][CPU] for at in numbers])
     else:
-        alone = over_ranks(ranks, numbers, max, running)
+        alone = over_ranks(ranks, middle(rank, numbers), max, running)
     seen = [rank["steps"][at] for at in rank["profiled"] if at < len(rank["steps"])]
     for step, own_step in zip(steps, seen):
         spent = MICRO * (step.length - step.exposed) if shared else running(own_step)
