@@ -129,15 +129,16 @@ def step_time(plain: list[list[float]], is_cpu: bool) -> float:
     return median(means)
 
 
-def why_nothing(ranks: list[dict[str, Any]]) -> str:
+def why_nothing(ranks: list[dict[str, Any]], code: int) -> str:
     told = [text for one in ranks for text in one.get("errors", [])]
     if told:
         return str(told[0])
     last = max(ranks, key=lambda one: one.get("ended_steps", 0))
     steps = last.get("ended_steps", 0)
     if last.get("state") != "ended":
-        return (f"nothing was written after step {steps}: the run was killed, or the folder was "
-                "full")  # fmt: skip
+        if code > 128:
+            return f"signal {code - 128} ended the run behind step {steps}, before its trace was written"
+        return f"nothing was written behind step {steps}: a rank was killed, or the folder was full"
     return (f"the run ended after {steps} steps, before any was profiled\nremedy: fewer steps "
             "ahead: --warmup 2 --timed 4 --steps 4")  # fmt: skip
 
@@ -183,15 +184,16 @@ def over_ranks(ranks: list[dict[str, Any]], numbers: list[int], pick: Any, what:
 
 
 def measure(
-    ranks: list[dict[str, Any]], loaded: dict[int, dict[str, Any]]
+    ranks: list[dict[str, Any]], loaded: dict[int, dict[str, Any]], code: int = 0
 ) -> tuple[Measured, dict[str, Any]]:
     """What the ranks' files say, and the traces of some of them (by rank); and the rank that speaks
-    for all. NothingRecorded where there is no step with a trace."""
+    for all. `code`: the run's end, 128 and more of a signal. NothingRecorded where there is no step
+    with a trace."""
     if not ranks:
         raise NothingRecorded("no process of the run imported torch and took a step")
     traced = [one for one in ranks if one.get("rank") in loaded]
     if not traced:
-        raise NothingRecorded(why_nothing(ranks))
+        raise NothingRecorded(why_nothing(ranks, code))
     readers = {one["rank"]: traces.Reader(loaded[one["rank"]], one["event_cost"])
                for one in traced}  # fmt: skip
     steps_of = {rank: reader.steps() for rank, reader in readers.items()}
