@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import json
 import os
@@ -20,7 +19,6 @@ from typing import Any
 import support
 
 from rehearse_sim import program
-from rehearse_sim.errors import RehearseError
 from rehearse_sim.program import assignments
 from rehearse_sim.recording import (
     collectives,
@@ -140,21 +138,6 @@ class Recorded(Scratch):
         moved = [each for each in both["changes"] if each["beyond_spread"]]
         self.assertEqual([each["kind"] for each in moved], ["collective"])
         self.assertAlmostEqual(moved[0]["change_s"], 8e-6 * taken, delta=1e-8)
-
-    def test_kernels_of_a_record_are_those_of_its_table(self) -> None:
-        scenario = str(self.out / "scenario.yaml")
-        told = json.loads(program.run(["explain", "--kernels", scenario, "--format", "json"]))
-        with (self.out / "kernels.csv").open(newline="") as file:
-            rows = [row for row in csv.DictReader(file) if row["phase"] != "optimizer"]
-        whole = sum(float(row["time_us_in_a_step"]) for row in rows)
-        self.assertAlmostEqual(told["time_s"], 1e-6 * whole, delta=1e-9)
-        self.assertEqual(told["calls"], sum(float(row["in_a_step"]) for row in rows))
-        first = told["kernels"][0]
-        self.assertEqual((first["op"], first["pass"], first["ground"]), ("mm", "backward", "measured"))
-        self.assertEqual(first["reads"], ["fp32[1024,1024]", "fp32[1024,256]"])
-        with self.assertRaises(RehearseError) as refused:
-            program.run(["explain", "--kernels", scenario, "--set", "model.batch_per_gpu=8"])
-        self.assertIn("kernels were recorded at a batch of 16; got 8", str(refused.exception))
 
     def test_a_record_may_hold_words_of_other_formats(self) -> None:
         place = self.out / "record.yaml"

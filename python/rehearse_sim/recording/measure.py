@@ -19,6 +19,8 @@ from .statistic import MICRO, median, spread
 # Of a traced step's clock at least this share is the step's own: the profiler made steps 1.04 to 1.4
 # times as long, and on crowded cores its probe tells more.
 LEAST_OWN = 0.5
+# From this share of a step on, a thread that stands ready without a core is told.
+CROWDED = 0.05
 # Of a collective's time in the profiled steps at least this share is left in the plain ones.
 LEAST_OWN_WAIT = 0.1
 
@@ -231,11 +233,11 @@ def measure(
     found.step = step_time(plain, found.is_cpu)
     found.step_spread = spread([each[END] - each[BEGIN] for each in plain])
     found.plain_steps = len(plain)
-    clock = median([each[CPU] for each in plain])
-    if found.is_cpu and found.exposed_least(steps_of[own["rank"]]) + clock < 0.7 * found.step:
+    ready = median([running(each) - each[CPU] for each in plain])
+    if found.is_cpu and not shares_cores(own, ranks) and ready > CROWDED * found.step:
         found.notes.append(
-            f"a step has {1e3 * clock:.3g} ms of its thread's own time in "
-            f"{1e3 * found.step:.3g} ms: the cores were busy with something else, or it waits for data"
+            f"a step's thread stands ready for {1e3 * ready:.3g} of {1e3 * found.step:.3g} ms while "
+            "others have the cores: times are those of a crowded machine"
         )
     found.loaded = round(median([each[BATCHES] for each in plain]))
     found.loader = median([each[WAITED] for each in plain])
@@ -257,11 +259,9 @@ def measure(
 
 
 def shares_cores(rank: dict[str, Any], ranks: list[dict[str, Any]]) -> bool:
-    """Whether hosts on one machine have more threads than it has cores: `run` plays how they take
-    turns, so that what one waits for a core is none of its work."""
-    beside = [one for one in ranks if one["machine"] == rank["machine"]]
-    nodes = {one["node"] for one in beside}
-    return len(nodes) > 1 and sum(one["threads"] for one in beside) > rank["cores"]
+    """Whether its machine is several hosts: `run` plays how their threads, and those that send,
+    take turns, so that what one waits for a core is none of its work."""
+    return len({one["node"] for one in ranks if one["machine"] == rank["machine"]}) > 1
 
 
 def level(steps: list[traces.Step], rank: dict[str, Any], ranks: list[dict[str, Any]]) -> None:
