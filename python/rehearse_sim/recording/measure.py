@@ -54,6 +54,7 @@ class Measured:
     traced_steps: int = 0
     exposed: float = 0
     loader: float = 0
+    ready: float = 0  # of a step, in which its thread is ready and has no core
     loaded: int = 0  # batches of a step
     optimizer: float = 0
     optimizer_spread: float = 0
@@ -233,10 +234,10 @@ def measure(
     found.step = step_time(plain, found.is_cpu)
     found.step_spread = spread([each[END] - each[BEGIN] for each in plain])
     found.plain_steps = len(plain)
-    ready = median([running(each) - each[CPU] for each in plain])
-    if found.is_cpu and not shares_cores(own, ranks) and ready > CROWDED * found.step:
+    found.ready = median([running(each) - each[CPU] for each in plain])
+    if found.is_cpu and not shares_cores(own, ranks) and found.ready > CROWDED * found.step:
         found.notes.append(
-            f"a step's thread stands ready for {1e3 * ready:.3g} of {1e3 * found.step:.3g} ms while "
+            f"a step's thread stands ready for {1e3 * found.ready:.3g} of {1e3 * found.step:.3g} ms while "
             "others have the cores: times are those of a crowded machine"
         )
     found.loaded = round(median([each[BATCHES] for each in plain]))
