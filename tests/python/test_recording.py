@@ -202,6 +202,19 @@ class Collectives(unittest.TestCase):
         self.assertAlmostEqual(found.points[1].time, 0.01 * 9 / 7, delta=1e-12)
         self.assertIn("a step waits 100 ms, and 80 ms where it is profiled", found.notes[0])
 
+    def test_the_rate_is_what_a_tenth_of_the_bytes_exceeds(self) -> None:
+        def sent(number: int, took: float) -> dict[str, Any]:
+            return {"ph": "X", "cat": "user_annotation", "name": "gloo:all_reduce", "tid": 2,
+                    "ts": 1e6 * number, "dur": took,
+                    "args": {"Input Dims": [[250000]], "Input type": ["float"]}}  # fmt: skip
+
+        mark = {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", "tid": 1, "ts": 0,
+                "dur": 3e7, "args": {}}  # fmt: skip
+        events = [mark] + [sent(number, 40e3 + 1e3 * number) for number in range(1, 21)]
+        reader = trace.Reader({"traceEvents": events}, 0)
+        # 20 stretches of 1 MB: the second fastest took 42 ms.
+        self.assertAlmostEqual(collectives.rate_of(2, reader), 1e6 / 42e-3, delta=1)
+
     def test_a_collective_weighs_what_it_takes_of_a_step(self) -> None:
         def point(size: float, time: float, count: float) -> collectives.Point:
             return collectives.Point("all_reduce", size, 2, time, 0, count)
