@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "base/error.hpp"
+#include "explain/recorded_kernels.hpp"
 #include "model/captured/played.hpp"
 
 namespace rehearse::inline explanation {
@@ -100,11 +101,13 @@ KernelTable kernel_table(const Scenario& scenario) {
                                                 .device = device_of(scenario)});
   const StepCosts costs = group_costs(scenario).front();
   const auto has_kernels = [](const captured::UnitCalls& unit) { return !unit.forward.empty(); };
-  if (std::ranges::none_of(units, has_kernels))
+  if (std::ranges::none_of(units, has_kernels)) {
+    if (auto recorded = recorded_kernel_table(scenario)) return *std::move(recorded);
     throw InputError(
         scenario.file +
         ": error: --kernels: the model's units are given as times and sizes, which "
         "say nothing of their kernels; name a network (`use`, `hf`) or a captured one");
+  }
   KernelTable table{.scenario = scenario.file,
                     .model = model.name,
                     .gpu = node.gpu.name,

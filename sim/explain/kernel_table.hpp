@@ -38,11 +38,13 @@ struct KernelTable {
   std::vector<KernelUnit> units{};
   double calls = 0, flops = 0;
   Bytes bytes{};
-  Seconds time{};        ///< of all kernels
-  Seconds units_time{};  ///< of the units as the simulator's schedule has them today
+  Seconds time{};            ///< of all kernels
+  Seconds units_time{};      ///< of the units as the simulator's schedule has them today
+  bool is_recorded = false;  ///< measured in a run; then bytes and FLOPs are unknown, and no units
 };
 
-/// InputError where nothing says what the network's layers are, or how long a kernel takes.
+/// Of a record what it measured (recorded_kernel_table). InputError where nothing says what the
+/// network's layers are, or how long a kernel takes.
 KernelTable kernel_table(const Scenario& scenario);
 
 /// `rehearse.kernels/1`, two-space indented, keys in a fixed order.

@@ -22,6 +22,7 @@ std::string joined(const std::vector<std::string>& texts, std::string_view betwe
 }
 
 std::string shapes_of(const KernelRow& row) {
+  if (row.writes.empty()) return joined(row.reads, " ");
   return joined(row.reads, " ") + " -> " + joined(row.writes, " ");
 }
 
@@ -68,9 +69,10 @@ Table operators_table(const KernelTable& table) {
   for (const char* title : {"calls", "bytes", "FLOPs", "time", "share"})
     shown.column(title, TableColumn::Side::right);
   for (const OperatorSum& sum : by_operator(table))
-    shown.row({{sum.op, fmt::format("{:.0f}", sum.calls), format(sum.bytes),
-                sum.flops > 0 ? format(Flops(sum.flops)) : "", format(sum.time),
-                percent(share_of(sum.time, table.time))}});
+    shown.row(
+        {{sum.op, fmt::format("{:.0f}", sum.calls), table.is_recorded ? "" : format(sum.bytes),
+          sum.flops > 0 ? format(Flops(sum.flops)) : "", format(sum.time),
+          percent(share_of(sum.time, table.time))}});
   return shown;
 }
 
@@ -156,8 +158,10 @@ std::string to_terminal(const KernelTable& table, int width, bool color, Detail 
   page.paragraph(
       Ink::faint,
       fmt::format("Kernels of one forward and backward pass, without the optimizer's and "
-                  "without collectives: {:.0f} calls, {}, {}.",
-                  table.calls, format(table.bytes), format(Flops(table.flops))));
+                  "without collectives: {:.0f} calls, {}.",
+                  table.calls,
+                  table.is_recorded ? "as they were recorded"
+                                    : format(table.bytes) + ", " + format(Flops(table.flops))));
   page.paragraph(Ink::faint,
                  fmt::format("They take {}, one by one; the schedule counts {} for these units.",
                              format(table.time), format(table.units_time)));

@@ -119,28 +119,13 @@ std::vector<std::string> cells_of(const std::string& line) {
   return cells;
 }
 
-/// A record's table: phase, kernel, operator, shapes, types, in_a_step, time_us_in_a_step, share,
-/// spread.
+/// The table of kernels, by names that tell pass, kernel and shapes.
 void add_kernels(const fs::path& file, MeasuredFolder& found) {
-  constexpr std::size_t kColumns = 9;
-  std::istringstream lines(read_whole_file(file));
-  std::string line;
-  std::getline(lines, line);
-  for (int number = 2; std::getline(lines, line); ++number) {
-    const std::vector<std::string> cells = cells_of(line);
-    const auto value = [&](std::size_t place) {
-      return place < cells.size() ? decimal_number(cells[place]) : std::nullopt;
-    };
-    const auto often = value(5), time = value(6), spread = value(8);
-    if (cells.size() != kColumns || !often || !time || !spread)
-      throw InputError(
-          fmt::format("{}:{}: error: expected nine columns of a record's kernels\n"
-                      "remedy: record the run again",
-                      file.string(), number));
-    std::string name = cells[0];
-    for (const std::size_t place : {1, 3})
-      if (!cells[place].empty()) name += " " + cells[place];
-    found.parts.push_back({"kernel", name, Seconds(*time * 1e-6), *spread, *often});
+  for (const RecordedKernel& one : read_recorded_kernels(file)) {
+    std::string name = one.pass;
+    for (const std::string& word : {one.name, one.shapes})
+      if (!word.empty()) name += " " + word;
+    found.parts.push_back({"kernel", name, one.time, one.spread, one.calls});
   }
 }
 
@@ -183,6 +168,36 @@ bool is_measured_folder(const fs::path& place) {
   return fs::is_directory(place) &&
          (fs::exists(place / "record.yaml") || fs::exists(place / "comm.yaml") ||
           !profiles_in(place).empty());
+}
+
+// phase, kernel, operator, shapes, types, in_a_step, time_us_in_a_step, share, spread.
+std::vector<RecordedKernel> read_recorded_kernels(const fs::path& file) {
+  constexpr std::size_t kColumns = 9;
+  std::vector<RecordedKernel> found;
+  std::istringstream lines(read_whole_file(file));
+  std::string line;
+  std::getline(lines, line);
+  for (int number = 2; std::getline(lines, line); ++number) {
+    std::vector<std::string> cells = cells_of(line);
+    const auto value = [&](std::size_t place) {
+      return place < cells.size() ? decimal_number(cells[place]) : std::nullopt;
+    };
+    const auto often = value(5), time = value(6), spread = value(8);
+    if (cells.size() != kColumns || !often || !time || !spread)
+      throw InputError(
+          fmt::format("{}:{}: error: expected nine columns of a record's kernels\n"
+                      "remedy: record the run again",
+                      file.string(), number));
+    found.push_back({.pass = std::move(cells[0]),
+                     .name = std::move(cells[1]),
+                     .op = std::move(cells[2]),
+                     .shapes = std::move(cells[3]),
+                     .types = std::move(cells[4]),
+                     .calls = *often,
+                     .time = Seconds(*time * 1e-6),
+                     .spread = *spread});
+  }
+  return found;
 }
 
 MeasuredFolder read_measured(const fs::path& place) {

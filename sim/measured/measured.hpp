@@ -32,6 +32,19 @@ struct MeasuredFolder {
   std::vector<MeasuredPart> parts{};
 };
 
+/// A kernel of recorded steps, as `kernels.csv` of `rehearse record` has it: of a GPU's run a
+/// kernel, of CPUs an operator of PyTorch.
+struct RecordedKernel {
+  std::string pass;           ///< "forward", "backward" or "optimizer"
+  std::string name, op;       ///< `op`: which operator launched it; empty on CPUs
+  std::string shapes, types;  ///< of the operator's inputs: "[16,64] [512,256]", "int float"
+  double calls = 0;           ///< of one step, all micro-batches
+  Seconds time;               ///< the median over steps of all these calls
+  double spread = 0;          ///< quartiles apart over the median
+};
+/// InputError with the line where a line is none of a record's.
+std::vector<RecordedKernel> read_recorded_kernels(const std::filesystem::path& file);
+
 /// Reads a folder with `profile.yaml` or `compute/*.yaml`, `comm.yaml`, `record.yaml` and
 /// `kernels.csv`, each where it is there; or one such profile. InputError where nothing of it is
 /// there, or where a file is wrong.

@@ -131,6 +131,9 @@ std::optional<ForeignFile> foreign_file(std::string_view text, const std::string
   if (auto binary = binary_file(text, name)) return binary;
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos) return std::nullopt;
+  // One of ours, which may hold others' words: a record has arguments of Hugging Face's Trainer.
+  if (text.starts_with("format: rehearse.") || text.starts_with("schema: rehearse."))
+    return std::nullopt;
   if (auto diffusion = diffusion_file(text)) return diffusion;
   if (text[first] == '{' || text[first] == '[') {
     if (auto json = json_file(text)) return json;

@@ -20,7 +20,15 @@ import support
 
 from rehearse_sim import program
 from rehearse_sim.program import assignments
-from rehearse_sim.recording import collectives, command, measure, statistic, strip, trace
+from rehearse_sim.recording import (
+    collectives,
+    command,
+    machine,
+    measure,
+    statistic,
+    strip,
+    trace,
+)
 
 RECORDED = support.ROOT / "tests" / "record" / "two_hosts.tar.xz"
 SCRIPTS = support.ROOT / "tests" / "record" / "scripts"
@@ -131,6 +139,13 @@ class Recorded(Scratch):
         self.assertEqual([each["kind"] for each in moved], ["collective"])
         self.assertAlmostEqual(moved[0]["change_s"], 8e-6 * taken, delta=1e-8)
 
+    def test_a_record_may_hold_words_of_other_formats(self) -> None:
+        place = self.out / "record.yaml"
+        place.write_text(place.read_text() + "own: {distributed_type: MULTI_CPU, "
+                         "per_device_train_batch_size: 8}\n")  # fmt: skip
+        told = json.loads(program.run(["measured", str(self.out), "--format", "json"]))
+        self.assertIn("step", [each["kind"] for each in told["parts"]])
+
     def test_the_folder_names_no_path_and_no_host(self) -> None:
         for file in self.out.iterdir():
             text = gzip.open(file, "rt").read() if file.suffix == ".gz" else file.read_text()
@@ -167,6 +182,51 @@ class Recorded(Scratch):
         made = json.dumps(strip.stripped({"traceEvents": [event], "host_name": "me"}))
         for word in ("secret", "me/train", "host_name"):
             self.assertNotIn(word, made)
+
+
+class Collectives(unittest.TestCase):
+    def test_what_plain_steps_wait_more_is_the_collectives(self) -> None:
+        # As in measure: begin, end, three times, waited for data, own clock, three more, queued.
+        def rank(own: float, ready: float) -> dict[str, Any]:
+            plain = [0, 0.30, 0, 0, 0, 0.01, own, 0, 1, 1, ready]
+            profiled = [0, 0.34, 0, 0, 0, 0.01, own + 0.06, 0, 1, 1, ready]
+            return {"steps": [plain] * 3 + [profiled] * 3}
+
+        ranks = [rank(0.14, 0.05), rank(0.16, 0.01)]
+        found = measure.Measured(points=[collectives.Point("all_reduce", 1e6, 2, 0.03, 0, 2),
+                                         collectives.Point("broadcast", 8, 2, 0.01, 0, 1)])  # fmt: skip
+        self.assertAlmostEqual(measure.over_ranks(ranks, [0, 1, 2], max, measure.running), 0.19)
+        measure.level_collectives(found, ranks, [0, 1, 2], [3, 4, 5])
+        # The rank that waits least waits 100 ms in place of 80, and collectives took 70.
+        self.assertAlmostEqual(found.points[0].time, 0.03 * 9 / 7, delta=1e-12)
+        self.assertAlmostEqual(found.points[1].time, 0.01 * 9 / 7, delta=1e-12)
+        self.assertIn("a step waits 100 ms, and 80 ms where it is profiled", found.notes[0])
+
+    def test_the_rate_is_what_a_tenth_of_the_bytes_exceeds(self) -> None:
+        def sent(number: int, took: float) -> dict[str, Any]:
+            return {"ph": "X", "cat": "user_annotation", "name": "gloo:all_reduce", "tid": 2,
+                    "ts": 1e6 * number, "dur": took,
+                    "args": {"Input Dims": [[250000]], "Input type": ["float"]}}  # fmt: skip
+
+        mark = {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", "tid": 1, "ts": 0,
+                "dur": 3e7, "args": {}}  # fmt: skip
+        events = [mark] + [sent(number, 40e3 + 1e3 * number) for number in range(1, 21)]
+        reader = trace.Reader({"traceEvents": events}, 0)
+        # 20 stretches of 1 MB: the second fastest took 42 ms.
+        self.assertAlmostEqual(collectives.rate_of(2, reader), 1e6 / 42e-3, delta=1)
+
+    def test_a_collective_weighs_what_it_takes_of_a_step(self) -> None:
+        def point(size: float, time: float, count: float) -> collectives.Point:
+            return collectives.Point("all_reduce", size, 2, time, 0, count)
+
+        latency, slope = machine.line_through([point(1e6, 3e-3, 1), point(4e6, 9e-3, 2)])
+        self.assertAlmostEqual(latency, 1e-3, delta=1e-12)
+        self.assertAlmostEqual(slope, 2e-9, delta=1e-18)
+        # No line with a latency of 0 or more meets both: the large one, of most time, decides.
+        latency, slope = machine.line_through([point(1e6, 1e-3, 1), point(8e6, 16e-3, 1)])
+        self.assertEqual(latency, 0)
+        whole = 1e6 * 1e6 / 1e-3 + 8e6 * 8e6 / 16e-3
+        self.assertAlmostEqual(slope, (1e6 + 8e6) / whole, delta=1e-18)
 
 
 class Gpu(unittest.TestCase):

@@ -82,6 +82,7 @@ class Agent:
     def __init__(self, torch: Any, settings: dict[str, Any]) -> None:
         self.torch = torch
         self.settings = settings
+        self.queue = sibling("clock").Queue()
         self.handles: list[Any] = []
         self.undo: list[Any] = []
         self.start()
@@ -113,6 +114,7 @@ class Agent:
         self.begin = time.perf_counter()
         self.cpu = time.thread_time()
         self.process = time.process_time()
+        self.queued = self.queue.seconds()
         self.backwards = 0
         self.first_backward = 0.0
         self.last_backward = 0.0
@@ -264,13 +266,12 @@ class Agent:
 
     def end_step(self, optimizer: Any) -> None:
         now = time.perf_counter()
-        cpu, process = time.thread_time(), time.process_time()
+        cpu, process, ready = time.thread_time(), time.process_time(), self.queue.seconds()
         if len(self.steps) < MOST_STEPS:
             self.steps.append([
                 self.begin, now, self.first_backward - self.begin, self.in_backward,
                 now - self.last_backward, self.waited, cpu - self.cpu, process - self.process,
-                self.backwards, self.batches,
-            ])  # fmt: skip
+                self.backwards, self.batches, ready - self.queued])  # fmt: skip
         self.number += 1
         self.phase(optimizer)
         self.own += time.perf_counter() - now
@@ -346,8 +347,6 @@ class Agent:
         self.look_at_ranks()
         self.is_done = True
         self.save("recorded")
-        if self.settings.get("stop"):
-            self.facts["stopped"] = True
 
     def look_at_ranks(self) -> None:
         facts, objects_of = sibling("facts"), sibling("network").objects_of

@@ -191,7 +191,7 @@ def analyse(out: Path, code: int = 0, quiet: bool = False) -> bool:
     loaded, troubles = load_traces(out, ranks)
     summary: dict[str, Any] = {"format": "rehearse.record/1", "exit_code": code}
     try:
-        found, own = measure(ranks, loaded)
+        found, own = measure(ranks, loaded, code)
     except NothingRecorded as why:
         summary |= {"state": "nothing to simulate", "why": str(why).splitlines()[0],
                     "troubles": troubles,

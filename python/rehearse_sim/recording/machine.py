@@ -23,14 +23,15 @@ GUESSED_NIC = {"cpu": 1.25e9, "cuda": 12.5e9}
 
 
 def line_through(points: list[Point]) -> tuple[float, float]:
-    """Latency and seconds a byte, by least squares of relative errors; neither below 0."""
+    """Latency and seconds a byte, by least squares of relative errors, each weighing as much as it
+    takes of a step; neither below 0."""
     sizes = {point.bytes for point in points}
     if len(sizes) == 1 or len(points) == 1:
         rate_of = median_of([point.time / point.bytes for point in points])
         return 0.0, rate_of
     a = b = c = d = e = 0.0
     for point in points:
-        weight = 1 / (point.time * point.time)
+        weight = max(point.count, 1e-3) / point.time
         a += weight
         b += weight * point.bytes
         c += weight * point.bytes * point.bytes

@@ -14,10 +14,15 @@ from .settings import fill_optimizer, fill_precision, fill_sample
 from .statistic import MICRO, median, spread
 
 # Columns of a rank's steps.
-BEGIN, END, FORWARD, BACKWARD, OPTIMIZER, WAITED, CPU, PROCESS, BACKWARDS, BATCHES = range(10)
+(BEGIN, END, FORWARD, BACKWARD, OPTIMIZER, WAITED, CPU, PROCESS, BACKWARDS, BATCHES,
+ QUEUED) = range(11)  # fmt: skip
 # Of a traced step's clock at least this share is the step's own: the profiler made steps 1.04 to 1.4
 # times as long, and on crowded cores its probe tells more.
 LEAST_OWN = 0.5
+# From this share of a step on, a thread that stands ready without a core is told.
+CROWDED = 0.05
+# Of a collective's time in the profiled steps at least this share is left in the plain ones.
+LEAST_OWN_WAIT = 0.1
 
 
 class NothingRecorded(Exception):
@@ -49,6 +54,7 @@ class Measured:
     traced_steps: int = 0
     exposed: float = 0
     loader: float = 0
+    ready: float = 0  # of a step, in which its thread is ready and has no core
     loaded: int = 0  # batches of a step
     optimizer: float = 0
     optimizer_spread: float = 0
@@ -126,41 +132,71 @@ def step_time(plain: list[list[float]], is_cpu: bool) -> float:
     return median(means)
 
 
-def why_nothing(ranks: list[dict[str, Any]]) -> str:
+def why_nothing(ranks: list[dict[str, Any]], code: int) -> str:
     told = [text for one in ranks for text in one.get("errors", [])]
     if told:
         return str(told[0])
     last = max(ranks, key=lambda one: one.get("ended_steps", 0))
     steps = last.get("ended_steps", 0)
     if last.get("state") != "ended":
-        return (f"nothing was written after step {steps}: the run was killed, or the folder was "
-                "full")  # fmt: skip
+        if code > 128:
+            return f"signal {code - 128} ended the run behind step {steps}, before its trace was written"
+        return f"nothing was written behind step {steps}: a rank was killed, or the folder was full"
     return (f"the run ended after {steps} steps, before any was profiled\nremedy: fewer steps "
             "ahead: --warmup 2 --timed 4 --steps 4")  # fmt: skip
 
 
-def plain_steps(rank: dict[str, Any]) -> list[list[float]]:
+def plain_numbers(rank: dict[str, Any]) -> list[int]:
     """Steps without the profiler, behind the warm-up. The first one behind the profiled ones has
     the export of the trace in it, and the profiler's first two have its start."""
-    steps, warmup = rank["steps"], rank.get("warmup", 5)
+    count, warmup = len(rank["steps"]), rank.get("warmup", 5)
     if not rank["profiled"]:
-        return [each for each in steps[warmup:]]
+        return list(range(warmup, count))
     first = rank["profiled"][0] - 2
     last = rank["profiled"][-1]
-    return [each for at, each in enumerate(steps)
-            if at >= warmup and not first <= at <= last + 1]  # fmt: skip
+    return [at for at in range(warmup, count) if not first <= at <= last + 1]
+
+
+def plain_steps(rank: dict[str, Any]) -> list[list[float]]:
+    return [rank["steps"][at] for at in plain_numbers(rank)]
+
+
+def running(step: list[float]) -> float:
+    """Seconds in which a step's thread runs, or stands ready while others have the cores."""
+    return step[CPU] + (step[QUEUED] if len(step) > QUEUED else 0)
+
+
+def waiting(step: list[float]) -> float:
+    """Seconds in which a step's thread waits for others, but for those for data."""
+    return max(0.0, step[END] - step[BEGIN] - running(step) - step[WAITED])
+
+
+def middle(rank: dict[str, Any], numbers: list[int]) -> list[int]:
+    """The half of steps that are nearest the median: their parts add up to it."""
+    ordered = sorted((rank["steps"][at][END] - rank["steps"][at][BEGIN], at)
+                     for at in numbers if at < len(rank["steps"]))  # fmt: skip
+    count = len(ordered)
+    return [at for _, at in ordered[count // 4 : max(count // 4 + 1, count - count // 4)]]
+
+
+def over_ranks(ranks: list[dict[str, Any]], numbers: list[int], pick: Any, what: Any) -> float:
+    """The mean over steps of the most or the least that a rank has of something."""
+    picked = [pick([what(one["steps"][at]) for one in ranks if at < len(one["steps"])])
+              for at in numbers]  # fmt: skip
+    return sum(picked) / len(picked) if picked else 0.0
 
 
 def measure(
-    ranks: list[dict[str, Any]], loaded: dict[int, dict[str, Any]]
+    ranks: list[dict[str, Any]], loaded: dict[int, dict[str, Any]], code: int = 0
 ) -> tuple[Measured, dict[str, Any]]:
     """What the ranks' files say, and the traces of some of them (by rank); and the rank that speaks
-    for all. NothingRecorded where there is no step with a trace."""
+    for all. `code`: the run's end, 128 and more of a signal. NothingRecorded where there is no step
+    with a trace."""
     if not ranks:
         raise NothingRecorded("no process of the run imported torch and took a step")
     traced = [one for one in ranks if one.get("rank") in loaded]
     if not traced:
-        raise NothingRecorded(why_nothing(ranks))
+        raise NothingRecorded(why_nothing(ranks, code))
     readers = {one["rank"]: traces.Reader(loaded[one["rank"]], one["event_cost"])
                for one in traced}  # fmt: skip
     steps_of = {rank: reader.steps() for rank, reader in readers.items()}
@@ -169,7 +205,7 @@ def measure(
         raise NothingRecorded("the traces hold no operator of a step")
     for one in traced:
         if one.get("device", {}).get("kind", "cpu") == "cpu":
-            level(steps_of[one["rank"]], one, shares_cores(one, ranks))
+            level(steps_of[one["rank"]], one, ranks)
     # All others wait for the rank that computes longest.
     own = max(traced, key=lambda one: median([s.compute for s in steps_of[one["rank"]]]))
     found = Measured(world=int(own.get("world", 1)))
@@ -198,11 +234,11 @@ def measure(
     found.step = step_time(plain, found.is_cpu)
     found.step_spread = spread([each[END] - each[BEGIN] for each in plain])
     found.plain_steps = len(plain)
-    clock = median([each[CPU] for each in plain])
-    if found.is_cpu and found.exposed_least(steps_of[own["rank"]]) + clock < 0.7 * found.step:
+    found.ready = median([running(each) - each[CPU] for each in plain])
+    if found.is_cpu and not shares_cores(own, ranks) and found.ready > CROWDED * found.step:
         found.notes.append(
-            f"a step has {1e3 * clock:.3g} ms of its thread's own time in "
-            f"{1e3 * found.step:.3g} ms: the cores were busy with something else, or it waits for data"
+            f"a step's thread stands ready for {1e3 * found.ready:.3g} of {1e3 * found.step:.3g} ms while "
+            "others have the cores: times are those of a crowded machine"
         )
     found.loaded = round(median([each[BATCHES] for each in plain]))
     found.loader = median([each[WAITED] for each in plain])
@@ -216,29 +252,32 @@ def measure(
     found.points = points_of(found.world, found.is_cpu, [steps_of[one["rank"]] for one in traced])
     found.rate = rate_of(found.world, readers[own["rank"]])
     note_leveling(found, steps)
+    if found.is_cpu and not shares_cores(own, ranks):
+        level_collectives(found, ranks, middle(own, plain_numbers(own)), own["profiled"])
     fill_units(found, own, steps)
     found.exposed = found.exposed_least(steps)
     return found, own
 
 
 def shares_cores(rank: dict[str, Any], ranks: list[dict[str, Any]]) -> bool:
-    """Whether hosts on one machine have more threads than it has cores: `run` plays how they take
-    turns, so that what one waits for a core is none of its work."""
-    beside = [one for one in ranks if one["machine"] == rank["machine"]]
-    nodes = {one["node"] for one in beside}
-    return len(nodes) > 1 and sum(one["threads"] for one in beside) > rank["cores"]
+    """Whether its machine is several hosts: `run` plays how their threads, and those that send,
+    take turns, so that what one waits for a core is none of its work."""
+    return len({one["node"] for one in ranks if one["machine"] == rank["machine"]}) > 1
 
 
-def level(steps: list[traces.Step], rank: dict[str, Any], shared: bool) -> None:
-    """The thread's own clock stands while it waits for others. So what computed longer in a traced
-    step than in the plain ones is the profiler's, or a core's that was slower just then; each
-    step's times are taken back to the plain ones. `shared`: to that clock, where threads wait for
-    cores, too."""
-    alone = median([each[CPU] for each in plain_steps(rank)])
-    seen = [rank["steps"][at][CPU] for at in rank["profiled"] if at < len(rank["steps"])]
-    for step, spent in zip(steps, seen):
-        if shared:
-            spent = MICRO * (step.length - step.exposed)
+def level(steps: list[traces.Step], rank: dict[str, Any], ranks: list[dict[str, Any]]) -> None:
+    """What computed longer in a traced step than in the plain ones is the profiler's, or a core's
+    that was slower just then: each step's times are taken back to the plain ones. There all wait
+    for the rank that has the least of the cores. Where hosts share cores, `run` plays how they
+    take turns, and the thread's own clock alone counts, which stands while it waits."""
+    numbers, shared = plain_numbers(rank), shares_cores(rank, ranks)
+    if shared:
+        alone = median([rank["steps"][at][CPU] for at in numbers])
+    else:
+        alone = over_ranks(ranks, middle(rank, numbers), max, running)
+    seen = [rank["steps"][at] for at in rank["profiled"] if at < len(rank["steps"])]
+    for step, own_step in zip(steps, seen):
+        spent = MICRO * (step.length - step.exposed) if shared else running(own_step)
         own = max(spent - MICRO * step.probe * step.events, LEAST_OWN * spent)
         if own <= 0 or alone <= 0:
             continue
@@ -248,6 +287,26 @@ def level(steps: list[traces.Step], rank: dict[str, Any], shared: bool) -> None:
                 table[unit] *= step.factor
         step.optimizer *= step.factor
         step.stepping *= step.factor
+
+
+def level_collectives(found: Measured, ranks: list[dict[str, Any]], plain: list[int],
+                      profiled: list[int]) -> None:  # fmt: skip
+    """Collectives are taken back to the plain steps, too. What all ranks wait there more or less
+    than in the profiled ones is theirs: on crowded cores they take as long as the cores let them.
+    """
+    spent = sum(point.time * point.count for point in found.points)
+    if spent <= 0 or not plain or not profiled:
+        return
+    here = over_ranks(ranks, plain, min, waiting)
+    there = over_ranks(ranks, profiled, min, waiting)
+    factor = max(LEAST_OWN_WAIT, 1 + (here - there) / spent)
+    for point in found.points:
+        point.time *= factor
+    if abs(factor - 1) > 0.1:
+        found.notes.append(
+            f"a step waits {1e3 * here:.3g} ms, and {1e3 * there:.3g} ms where it is profiled: "
+            "times of collectives are taken back to the first"
+        )
 
 
 def note_leveling(found: Measured, steps: list[traces.Step]) -> None:

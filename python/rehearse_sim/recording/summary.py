@@ -27,7 +27,7 @@ def describe(found: Measured, own: dict[str, Any], ranks: list[dict[str, Any]], 
         "forward": seconds(found.accumulation * sum(u.forward for u in found.units)),
         "backward": seconds(found.accumulation * sum(u.backward for u in found.units)),
         "optimizer": seconds(found.optimizer), "exposed": seconds(found.exposed),
-        "loader": seconds(found.loader),
+        "loader": seconds(found.loader), "ready_without_a_core": seconds(found.ready),
     }  # fmt: skip
     if predicted:
         step["predicted"] = seconds(predicted)
