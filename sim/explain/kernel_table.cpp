@@ -111,7 +111,7 @@ KernelTable kernel_table(const Scenario& scenario) {
   KernelTable table{.scenario = scenario.file,
                     .model = model.name,
                     .gpu = node.gpu.name,
-                    .precision = to_string(precision),
+                    .precision = to_string(scenario.precision),
                     .batch = scenario.batch_per_gpu};
   Gatherer gatherer(batch);
   for (std::size_t i = 0; i < units.size(); ++i) {
