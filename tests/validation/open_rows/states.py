@@ -122,11 +122,14 @@ def bridge(row, recipes):
     sets = [f"model={model}, sequence: {row['seq_len']}, batch_per_gpu: {row['micro_batch']}, "
             f"precision: {precision}"
             + (", experts_implementation: grouped_mm" if says.get("cutedsl_fused_grouped_mlp") else "")
+            # nemotron_3_super_bf16_with_nvfp4_mixed; of the rest of its te_quant.cfg nothing can be said.
+            + (", num_layers_at_end_in_bf16: 14" if precision == "nvfp4" and "Super" in row["model"]
+               else "")
             + (", activation_checkpointing: {modules: [" + ", ".join(modules) + "]}" if modules
                else "") + "}"]
+    # scripts/performance/utils/overrides.py, set_workload_base_configs: without a flexible backend
+    # the dispatcher is "alltoall", as qwen3_llm_pretrain.py says of H100s, too.
     flex = says.get("moe_flex_dispatcher_backend")
-    if flex is None and row["gpu"] in ("H100", "B200") and "GPT-OSS" not in row["model"]:
-        flex = "deepep"
     experts = ["imbalance: 1", "dispatch: " + ("deepep" if flex else "all_to_all")]
     if says.get("moe_a2a_overlap"):
         experts.append("overlap_moe_expert_parallel_comm: true")
