@@ -2,8 +2,8 @@
 #include <bit>
 #include <cmath>
 
+#include "collective/nccl_buffers.hpp"
 #include "collective/nccl_constants.hpp"
-#include "collective/nccl_model.hpp"
 
 namespace rehearse::inline collective {
 namespace {
@@ -51,6 +51,16 @@ int nccl_channels(const NcclMachine& machine, CollectiveKind kind, Bytes size,
     most = static_cast<int>(std::bit_ceil(static_cast<unsigned>(most)));
   const double worth = std::floor(size / least_of_channel(machine, estimate));
   return worth >= most ? most : std::max(1, static_cast<int>(worth));
+}
+
+Bytes nccl_buffers(const NcclMachine& machine) {
+  constexpr double kConnections = 3;
+  Bytes sum = most_channels(machine) * kConnections * Bytes(10.0 * 1024 * 1024);
+  const bool by_switch = nvls_channels(machine) > 0 && machine.local() > 2 &&
+                         machine.options.at_least(kNvls) &&
+                         machine.options.allows(NcclAlgorithm::nvls);
+  if (by_switch) sum += 2.0 * nvls_channels(machine) * machine.local() * kChannelBuffer;
+  return sum;
 }
 
 double nccl_compute_slowdown(const NcclMachine& machine, int channels) {

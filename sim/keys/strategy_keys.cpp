@@ -42,6 +42,11 @@ std::vector<KeySection> strategy_keys() {
         {"async_tensor_model_parallel_allreduce", type::flag(),
          "(true; false of torch and torchtitan)",
          "Backward's exchanges of tensor ranks run beside products of weights; false: it waits."},
+        {"avoid_record_streams", type::flag(),
+         "(true; false of Megatron-LM before core_v0.13.0)",
+         "What collectives of tensor ranks read is kept until they are waited for; false: it is "
+         "recorded on their stream, and reused later.",
+         "PyTorch: TORCH_NCCL_AVOID_RECORD_STREAMS"},
         {"context_parallel", type::integer(1) | type::map(), "1",
          "Ranks that share each sequence."},
         {"context_parallel.degree", type::integer(1), "required", "The same."},

@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "collective/nccl_buffers.hpp"
 #include "report/anatomy.hpp"
 #include "report/measures.hpp"
 #include "report/run_facts.hpp"
@@ -31,19 +32,31 @@ std::set<std::size_t> used_slots(const Program& program) {
   return slots;
 }
 
-/// NCCL's communicators of several ranks that a rank uses; a pipeline's messages go over one.
-std::size_t communicators_of(const Schedule& schedule, RankId rank,
-                             const std::set<std::size_t>& slots) {
+Bytes buffers_of(const Scenario& scenario, const Schedule& schedule, GroupId which, bool nvlink) {
+  if (scenario.cluster.nccl.at_least(kConnectsLate)) return communicator_buffers(nvlink);
+  const Group& group = schedule.groups[which.index()];
+  std::vector<Place> places;
+  for (const RankId member : group.members) places.push_back(schedule.ranks[member.index()].place);
+  return nccl_buffers(nccl_machine(scenario.cluster, places, static_cast<int>(group.ranks),
+                                   static_cast<int>(group.nodes)));
+}
+
+/// Of NCCL's communicators of several ranks that a rank uses; a pipeline's messages go over one.
+Bytes communicators_of(const Scenario& scenario, const Schedule& schedule, RankId rank,
+                       const std::set<std::size_t>& slots, bool nvlink) {
   std::set<GroupId> used;
-  bool sends = false;
+  std::optional<GroupId> sends;
   for (const std::size_t slot : slots) {
     const GroupId group = schedule.ranks[rank.index()].groups[slot];
     if (schedule.groups[group.index()].axis == MeshAxis::pipeline)
-      sends = true;
+      sends = group;
     else if (schedule.groups[group.index()].ranks > 1)
       used.insert(group);
   }
-  return used.size() + (sends ? 1 : 0);
+  Bytes sum;
+  if (sends) used.insert(*sends);
+  for (const GroupId group : used) sum += buffers_of(scenario, schedule, group, nvlink);
+  return sum;
 }
 
 MemoryDevice device_of_rank(const Scenario& scenario, const Schedule& schedule, RankId rank,
@@ -55,9 +68,9 @@ MemoryDevice device_of_rank(const Scenario& scenario, const Schedule& schedule, 
   const Node& node = scenario.cluster.node(place.node);
   device.capacity = node.gpu.memory;
   if (device.caching) {
-    const auto communicators = static_cast<double>(communicators_of(schedule, rank, slots));
     device.context = scenario.cuda_context.value_or(cuda_context());
-    device.outside = device.context + communicators * communicator_buffers(node.nvlink.has_value());
+    device.outside =
+        device.context + communicators_of(scenario, schedule, rank, slots, node.nvlink.has_value());
   }
   return device;
 }

@@ -23,7 +23,11 @@ struct Layout {
   /// ModelParallel::tensor_overlap: TransformerEngine's tp_comm_overlap, or PyTorch's
   /// asynchronous tensor parallelism.
   bool tp_comm_overlap = false;
-  bool tensor_async = true;        ///< ModelParallel::tensor_async
+  bool tensor_async = true;  ///< ModelParallel::tensor_async
+  /// What asynchronous collectives of tensor ranks read and write is kept until somebody waits for
+  /// them; false: recorded on their stream, and reused once the host sees that this is through
+  /// (PyTorch's TORCH_NCCL_AVOID_RECORD_STREAMS).
+  bool avoid_record_streams = true;
   bool sequence_parallel = false;  ///< norms and sums on each tensor rank's own tokens
   bool gather_logits = false;      ///< each tensor rank has all logits, and the whole loss
   ContextMethod context_method = ContextMethod::ring;

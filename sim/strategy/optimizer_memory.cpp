@@ -78,6 +78,7 @@ Trained trained(const Job& job, std::uint32_t unit, std::size_t tensor, std::int
 
 void update(ProgramBuilder& builder, OpId op, const std::vector<Trained>& tensors,
             const WideGradients& wide) {
+  builder.tapes().host_waits(op);  // for the norm of gradients
   const auto memory_of = [&](const Trained& one) {
     OptimizerMemory memory =
         optimizer_memory(on_tensor(on_storage(builder.job().optimizer, one.storage), one.matrix));

@@ -1,5 +1,6 @@
 // A model's tape in the operations of a program: what becomes of messages and of gradients.
 #include "strategy/optimizer_step.hpp"
+#include "strategy/stage_plan.hpp"
 #include "strategy/unit_tapes.hpp"
 
 namespace rehearse::inline strategy {
@@ -7,7 +8,35 @@ namespace {
 
 using Action = TensorEvent::Action;
 
+/// Kernels that wait in a stream before a launch holds up the host: about a thousand
+/// (forums.developer.nvidia.com, topic 68937).
+constexpr double kLaunchQueue = 1024;
+
 }  // namespace
+
+void UnitTapes::pass(Seconds launch, Seconds computes) {
+  host_ += launch;
+  gpu_ = std::max(gpu_, host_) + computes;
+}
+
+/// The allocator asks for the events of freed blocks whenever it is asked for memory. The host is
+/// no more kernels ahead than its queue holds.
+void UnitTapes::note_finished(OpId op) {
+  const Seconds ahead = kLaunchQueue * builder_.costs().host_operator;
+  while (!recorded_.empty()) {
+    const Recorded& first = recorded_.front();
+    const bool queue_is_full = ahead > Seconds(0) && first.launched + ahead < host_;
+    if (first.done > host_ && !queue_is_full) return;
+    builder_.note(op, {first.tensor, Action::finish});
+    recorded_.pop_front();
+  }
+}
+
+void UnitTapes::host_waits(OpId op) {
+  for (const TensorId id : recordable_) builder_.note(op, {id, Action::finish});
+  recorded_.clear();
+  host_ = gpu_ = Seconds(0);
+}
 
 std::optional<TensorId> UnitTapes::sent_gradient(std::size_t unit) const {
   for (std::size_t chunk = 0; chunk < chunks_[slot_].size(); ++chunk)
@@ -37,7 +66,10 @@ void UnitTapes::receive(std::size_t chunk, bool forward, OpId op) {
   if (chunks_[slot_].empty()) return;
   const ChunkTensors& own = chunks_[slot_][chunk];
   const auto& id = forward ? own.received : own.received_gradient;
-  if (id) builder_.take(op, *id);
+  if (!id) return;
+  // Megatron-LM's p2p_communication.py: batch_p2p_sync, torch.cuda.synchronize() behind a batch.
+  if (builder_.job().stage->waits_for_sends) host_waits(op);
+  builder_.take(op, *id);
 }
 
 void UnitTapes::sent(std::size_t chunk, bool forward, OpId op) {
@@ -55,6 +87,13 @@ void UnitTapes::give_gradients(OpId op) {
 
 void UnitTapes::note_forward(OpId op, std::size_t unit) {
   for (const TensorEvent& event : events(unit).forward) builder_.note(op, event);
+  if (recordable_.empty()) return;
+  pass(builder_.costs().units[unit].forward_launch, builder_.costs().units[unit].forward);
+  note_finished(op);
+  // Behind the loss Megatron-LM looks whether it is a number (pretrain_gpt.py: loss_func).
+  const bool is_loss =
+      unit + 1 == tapes_[0].size() && (chunks_[slot_].empty() || !chunks_[slot_].back().sent);
+  if (is_loss) host_waits(op);
 }
 
 void UnitTapes::note_recompute(OpId op, std::size_t unit) {
@@ -86,6 +125,8 @@ void UnitTapes::note_backward(OpId op, std::size_t unit, Gradients gradients, bo
     if (sent_before && event.tensor == *sent_before) continue;
     const bool is_gradient = made < own.gradients.size() && event.tensor == own.gradients[made];
     if (!is_gradient && event.action == Action::take) add_up();
+    if (event.action == Action::take && recordable_.contains(event.tensor))
+      builder_.note(op, {event.tensor, Action::finish});
     const bool joins = gradients == Gradients::summed && is_gradient &&
                        made < own.products.size() && own.products[made];
     if (joins) {
@@ -106,6 +147,16 @@ void UnitTapes::note_backward(OpId op, std::size_t unit, Gradients gradients, bo
     if (is_gradient) ++made;
   }
   add_up();
+  note_recorded(op, unit);
+}
+
+void UnitTapes::note_recorded(OpId op, std::size_t unit) {
+  if (recordable_.empty()) return;
+  const UnitCost& cost = builder_.costs().units[unit];
+  pass(cost.backward_launch, cost.backward);
+  for (const TensorEvent& event : events(unit).backward)
+    if (event.action == Action::give_in_use) recorded_.push_back({event.tensor, host_, gpu_});
+  note_finished(op);
 }
 
 }  // namespace rehearse::inline strategy

@@ -290,7 +290,7 @@ const std::vector<std::string>& layout_keys() {
       "tensor_parallel", "sequence_parallel", "tp_comm_overlap",  "pipeline_parallel",
       "pipeline",        "context_parallel",  "expert_parallel",  "expert_tensor_parallel",
       "experts",         "micro_batches",     "micro_batch_size", "order",
-      "gather_logits",   kTensorAsync,        kAsyncTensor};
+      "gather_logits",   kTensorAsync,        kAsyncTensor,       "avoid_record_streams"};
   return keys;
 }
 
@@ -330,13 +330,13 @@ Strategy read_replicas_of(Map& map, const Reading& reading,
 
 void read_tensor(Map& map, const Reading& reading, Layout& layout) {
   layout.mesh.tensor = read_degree(map, "tensor_parallel", reading);
-  const std::string key = "sequence_parallel";
-  layout.sequence_parallel = layout.mesh.tensor > 1
-                                 ? reading.framework.bool_or(map, "strategy.", key)
-                                 : read_flag(map, key, false, reading.has_mesh());
-  layout.gather_logits = layout.mesh.tensor > 1
-                             ? reading.framework.bool_or(map, "strategy.", "gather_logits")
-                             : read_flag(map, "gather_logits", false, reading.has_mesh());
+  const auto by_framework = [&](const std::string& key, bool fallback) {
+    return layout.mesh.tensor > 1 ? reading.framework.bool_or(map, "strategy.", key)
+                                  : read_flag(map, key, fallback, reading.has_mesh());
+  };
+  layout.sequence_parallel = by_framework("sequence_parallel", false);
+  layout.gather_logits = by_framework("gather_logits", false);
+  layout.avoid_record_streams = by_framework("avoid_record_streams", true);
   // TransformerEngine's and PyTorch's way to send split tokens piece by piece beside products.
   layout.tp_comm_overlap = read_flag(map, "tp_comm_overlap", false, reading.has_mesh());
   const bool by_pieces = read_flag(map, kAsyncTensor, false, false);

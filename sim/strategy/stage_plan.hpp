@@ -28,6 +28,7 @@ struct StagePlan {
   /// A computation waits until what the one before it made has been sent: both go as one batch of
   /// sends and receives (1F1B of Megatron-LM and of torch.distributed.pipelining).
   bool waits_for_sends = false;
+  bool records_streams = false;  ///< not Layout::avoid_record_streams
   /// Ranks that have the same of what passes between stages: each sends its part, and who receives
   /// them gathers the whole (scatter_gather_tensors_in_pipeline of Megatron-LM).
   std::size_t alike = 1;

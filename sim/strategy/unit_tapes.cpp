@@ -140,8 +140,14 @@ void UnitTapes::add_chunk(std::size_t chunk, const MemoryTape& tape,
 void UnitTapes::add_tape(std::size_t unit, const MemoryTape& tape,
                          const std::vector<TensorId>& ids) {
   UnitEvents& own = events(unit);
+  const StagePlan* stage = builder_.job().stage;
+  const bool records = stage != nullptr && stage->records_streams;
   const auto translate = [&](const TapeEvent& event) {
-    return TensorEvent{ids[event.tensor], event.takes ? Action::take : Action::give};
+    const bool in_use = records && tape.tensors[event.tensor].travels;
+    if (in_use && event.takes) recordable_.insert(ids[event.tensor]);
+    return TensorEvent{ids[event.tensor], event.takes ? Action::take
+                                          : in_use    ? Action::give_in_use
+                                                      : Action::give};
   };
   for (const TapeEvent& event : tape.units[unit].forward) own.forward.push_back(translate(event));
   for (const TapeEvent& event : tape.units[unit].backward) {

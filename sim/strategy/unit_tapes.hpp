@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <optional>
 #include <set>
 #include <utility>
@@ -34,6 +35,8 @@ class UnitTapes {
   /// Of several micro-batches in flight, the one whose tensors the next operations are about.
   void use_slot(std::size_t slot) { slot_ = slot; }
   void note_forward(OpId op, std::size_t unit);
+  /// The host waits for the GPU: what was recorded on other streams may be reused.
+  void host_waits(OpId op);
   void note_recompute(OpId op, std::size_t unit);
   /// Of a backward in two parts, the first. What forward has kept stays until the second.
   void note_backward_input(OpId op, std::size_t unit);
@@ -89,6 +92,12 @@ class UnitTapes {
   void checkpoint(std::size_t unit);
   std::vector<TensorId> made_before(std::size_t unit);
   std::vector<TensorId> handed_on(std::size_t unit);
+  /// The host launches a pass, and the GPU does it some time later.
+  void pass(Seconds launch, Seconds computes);
+  /// A unit's backward, which gave back what travels.
+  void note_recorded(OpId op, std::size_t unit);
+  /// Notes what the host can see to be over.
+  void note_finished(OpId op);
   /// What the backward of the unit's chunk sends.
   std::optional<TensorId> sent_gradient(std::size_t unit) const;
   bool begins_chunk(std::size_t unit) const;
@@ -102,6 +111,15 @@ class UnitTapes {
   std::vector<std::vector<ChunkTensors>> chunks_;                   ///< by slot and chunk
   std::vector<TensorId> first_ids_;  ///< of the first slot, by the tape
   std::size_t slot_ = 0;
+
+  /// Given back while a collective's stream still works on it.
+  struct Recorded {
+    TensorId tensor;
+    Seconds launched, done;  ///< by the host's clock, and by the GPU's
+  };
+  std::deque<Recorded> recorded_;
+  std::set<TensorId> recordable_;
+  Seconds host_{0}, gpu_{0};  ///< since the host last waited
 };
 
 }  // namespace rehearse::inline strategy

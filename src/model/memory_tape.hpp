@@ -30,6 +30,8 @@ struct TapeTensor {
   /// States of forward's tensors. `remade`: given back at its unit's end and made again before the
   /// unit's backward. `kept`: kept until then although nothing reads it (recomputation.hpp).
   bool remade = false, kept = false;
+  /// A collective that the host does not wait for reads or writes it.
+  bool travels = false;
 
   bool operator==(const TapeTensor&) const = default;
 };

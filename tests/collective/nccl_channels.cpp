@@ -2,6 +2,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "collective/collective_cost.hpp"
+#include "collective/nccl_buffers.hpp"
 #include "collective/nccl_model.hpp"
 
 namespace rehearse {
@@ -29,6 +30,19 @@ BOOST_AUTO_TEST_CASE(one_node_has_as_many_as_its_links_are_worth) {
   BOOST_TEST(channels(machine("use: dgx_b200", 1), CollectiveKind::reduce_scatter) == 32);
   const std::string h800 = "node: {gpus: 8, gpu: H800-SXM, nvlink: 200GBps}";
   BOOST_TEST(channels(machine(h800, 1), CollectiveKind::all_gather) == 16);
+}
+
+/// MiB of a communicator's buffers.
+double buffers(const std::string& cluster, int nodes = 1) {
+  return nccl_buffers(machine(cluster, nodes)).value() / (1024 * 1024);
+}
+
+BOOST_AUTO_TEST_CASE(a_communicator_has_ten_mebibytes_for_each_connection) {
+  // Of 24 channels; on Hopper the switch's 16 besides, up and down, for each of a node's ranks.
+  BOOST_TEST(buffers("use: dgx_a100") == 24 * 30);
+  BOOST_TEST(buffers("use: dgx_h100") == 24 * 30 + 2 * 16 * 8 * 4);
+  BOOST_TEST(buffers("use: dgx_h100, nccl: {algorithms: [Ring]}") == 24 * 30);
+  BOOST_TEST(buffers("use: dgx_h100, nccl: {version: 2.14}") == 24 * 30);
 }
 
 // src/transport/nvls.cc: 16 on Hopper, 24 on Blackwell.

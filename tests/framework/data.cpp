@@ -99,7 +99,8 @@ BOOST_AUTO_TEST_CASE(each_says_what_a_reader_asks_of_any) {
          {"model.compile", "model.experts_implementation", "optimizer.clip_grad", "optimizer.fused",
           "run.data_loading.num_workers", "strategy.context_parallel.method",
           "strategy.expert_tensor_parallel", "strategy.sequence_parallel",
-          "strategy.async_tensor_model_parallel_allreduce", "pipeline.runtime"})
+          "strategy.async_tensor_model_parallel_allreduce", "strategy.avoid_record_streams",
+          "pipeline.runtime"})
       BOOST_CHECK_MESSAGE(framework(name).find(key).has_value(), name << " lacks " << key);
 }
 

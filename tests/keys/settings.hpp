@@ -167,7 +167,7 @@ inline std::vector<std::vector<std::string>> more_options() {
       {"strategy={fsdp2: {}, tensor_parallel: 2, enable_async_tensor_parallel: false}",
        "framework=torchtitan", built_in + "}"},
       {"strategy={ddp: {}, tensor_parallel: 2, async_tensor_model_parallel_allreduce: false, "
-       "gather_logits: false}",
+       "gather_logits: false, avoid_record_streams: false}",
        built_in + "}"},
       {"strategy={ddp: {}, pipeline_parallel: 2, context_parallel: {degree: 1}, pipeline: {split: "
        "[6, 6]}}",

@@ -10,11 +10,11 @@ namespace {
 
 using namespace tape;
 
-/// A multiprocessor's FLOP/s in mamba_ssm's scans, as Megatron-LM counts these. Nemotron 3 Nano's
-/// takes 369 us forward on a Blackwell (NVIDIA/Megatron-LM#5829, taken as 8,192 tokens): 0.55
-/// TFLOP/s on each of 148. On an H200 its chunks' outputs alone take 0.45 ns for a token and head
-/// (tile-ai/TileOPs#1608).
-constexpr double kScanRate = 0.55e12;
+/// A multiprocessor's FLOP/s in the products of mamba_ssm's scans, as Megatron-LM counts these.
+/// Nemotron 3 Nano's takes 369 us forward on a Blackwell (NVIDIA/Megatron-LM#5829, taken as 8,192
+/// tokens), 75 of which pass states on: 0.69 TFLOP/s on each of 148. On an H200 its chunks' outputs
+/// alone take 0.45 ns for a token and head (tile-ai/TileOPs#1608).
+constexpr double kScanRate = 0.69e12;
 
 class Mamba2 final : public Mixer {
  public:
@@ -52,12 +52,13 @@ class Mamba2 final : public Mixer {
   StateSpace o;
 };
 
-/// mamba_split_conv1d_scan_combined: a convolution with SiLU; states of chunks, which are fp32,
-/// their sums over chunks, products of C and B in a chunk, the outputs; and a gated norm. Backward
-/// convolves once more. Forward the scan computes two products of a state, one of a chunk's pairs
-/// and C by B: backward five, three and three, for the states and C by B once more, gradients of
-/// states, x, B and C, of the pairs, of C by B to either side, and of the decays. Its FLOPs are
-/// Megatron-LM's, seven of a state's size to a token and channel.
+/// mamba_split_conv1d_scan_combined: a convolution with SiLU; states of chunks, which are fp32, and
+/// their sums over chunks, which memory bounds and nothing hides; products of C and B in a chunk,
+/// the outputs; and a gated norm. Backward convolves once more. Forward the scan computes two
+/// products of a state, one of a chunk's pairs and C by B: backward five, three and three, for the
+/// states and C by B once more, gradients of states, x, B and C, of the pairs, of C by B to either
+/// side, and of the decays. Its FLOPs are Megatron-LM's, seven of a state's size to a token and
+/// channel.
 Tensor Mamba2::play(Recorder& r, const Tensors& inputs, const Tensors& parameters) const {
   const Tensor& x = inputs[0];
   const std::int64_t tokens = x.sizes[0] * x.sizes[1];
@@ -88,16 +89,18 @@ Tensor Mamba2::play(Recorder& r, const Tensors& inputs, const Tensors& parameter
           .output = r.take(out, x.type),
           .saved = {x, scanned, deviation},
           .forward = {{.op = "causal_conv1d", .moved = moved(2 * convolved)},
+                      {.op = "mamba_state_passing", .moved = moved(8 * kept), .launches = 2},
                       {.flops = flops,
-                       .moved = moved(3 * wide + 2 * shared + 2 * crossed + 8 * kept),
-                       .launches = 5,
+                       .moved = moved(3 * wide + 2 * shared + 2 * crossed),
+                       .launches = 3,
                        .occupied = Seconds(flops / kScanRate)},
                       {.op = "gated_rms_norm", .moved = moved(3 * wide)}},
           .backward = {{.op = "gated_rms_norm", .moved = moved(5 * wide)},
                        {.op = "causal_conv1d", .moved = moved(5 * convolved), .launches = 2},
+                       {.op = "mamba_state_passing", .moved = moved(20 * kept), .launches = 4},
                        {.flops = again * flops,
-                        .moved = moved(8 * wide + 4 * shared + 4 * crossed + 20 * kept),
-                        .launches = 12,
+                        .moved = moved(8 * wide + 4 * shared + 4 * crossed),
+                        .launches = 8,
                         .occupied = Seconds(again * flops / kScanRate)}},
           .scratch = tokens * o.convolved() / 2 + 2 * tokens * o.heads + 3 * states + pairs});
 }

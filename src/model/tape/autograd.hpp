@@ -194,6 +194,11 @@ class Recorder {
 
   /// From here on forward's tensors are made again in backward, or are not.
   bool remakes(bool remade) { return std::exchange(remakes_, remade); }
+  /// A collective on another stream reads or writes it while the host goes on.
+  const Tensor& travels(const Tensor& tensor) {
+    if (tensor.storage) tape_.tensors[tensor.storage->tensor()].travels = true;
+    return tensor;
+  }
   /// Keeps a tensor that would otherwise be made again.
   void keep(const Tensor& tensor) {
     if (!remakes_ || !tensor.storage) return;

@@ -105,18 +105,18 @@ Tensor gathered_product(Recorder& recorder, const Sides& sides, const LinearOpti
   const auto gather = [&recorder, all, type = x.type] { return recorder.workspace(all, type); };
   const Tensor whole = gather();
   Tensor output = recorder.call("mm", {&whole, &w}, with_channels(all, options.out), x.type);
-  recorder.connect(
-      output, sides.inputs(),
-      [&recorder, x, w, gather,
-       biased = sides.bias.defined](const Gradients& gradients) -> Gradients {
-        const Tensor& dy = gradients[0];
-        const Tensor inputs = gather();
-        const Tensor whole_gradient = recorder.call("mm", {&dy, &w}, inputs.sizes, x.type);
-        const Tensor dx = recorder.take(x.sizes, x.type);
-        const Tensor dw = recorder.call("mm", {&dy, &inputs}, w.sizes, w.type,
-                                        {.role = KernelRole::weight_gradient});
-        return with_bias(dy, dx, dw, biased);
-      });
+  recorder.connect(output, sides.inputs(),
+                   [&recorder, x, w, gather,
+                    biased = sides.bias.defined](const Gradients& gradients) -> Gradients {
+                     const Tensor& dy = gradients[0];
+                     const Tensor inputs = recorder.travels(gather());
+                     const Tensor whole_gradient =
+                         recorder.travels(recorder.call("mm", {&dy, &w}, inputs.sizes, x.type));
+                     const Tensor dx = recorder.take(x.sizes, x.type);
+                     const Tensor dw = recorder.call("mm", {&dy, &inputs}, w.sizes, w.type,
+                                                     {.role = KernelRole::weight_gradient});
+                     return with_bias(dy, dx, dw, biased);
+                   });
   return output;
 }
 
@@ -200,6 +200,8 @@ Tensor narrow_product(Recorder& recorder, const Sides& sides, const LinearOption
                                  ? recorder.workspace(recorder.narrow_bytes(gathered), Type::byte)
                                  : undefined();
         const Tensor partial = needed && gathered > 0 ? recorder.take(all, type) : undefined();
+        recorder.travels(whole);
+        recorder.travels(partial);
         const Tensor dx =
             needed ? recorder.call("narrow_mm", {&narrowed}, inputs, type) : undefined();
         const Tensor dw = trained ? recorder.call("narrow_mm", {&narrowed, &kept}, weight, type,

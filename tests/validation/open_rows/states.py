@@ -27,7 +27,7 @@ LLAMA_30B = ("{layers: 60, hidden_size: 6656, heads: 52, intermediate_size: 1792
 LLAMA = {"8": "{use: llama_3_8b", "70": "{use: llama_3_70b", "405": "{use: llama_3_405b"}
 
 CLUSTERS = {"H100": ("dgx_h100", 8), "B200": ("dgx_b200", 8), "GB200": ("dgx_gb200_nvl72", 64),
-            "GB300": ("dgx_gb300_nvl72", 64), "A100-80": ("dgx_a100", 8)}
+            "GB300": ("dgx_gb300_nvl72", 64), "A100-80": ("dgx_a100", 8), "A100": ("dgx_a100", 8)}
 RELEASES = {"25.11": "v0.2.0", "26.02": "v0.3.0", "26.02.01": "v0.3.1", "26.04": "v0.4.0",
             "26.04.01": "v0.4.2", "26.06": "v0.5.0", "26.06.01": "v0.5.1", "26.08": "v0.5.1"}
 BRIDGE = {"GPT-OSS-120B": ("GPT_OSS_120B", "{use: gpt_oss_120b"),
@@ -44,7 +44,7 @@ def rows(path):
 
 
 def number(row, key, default=1):
-    return int(float(row[key])) if row[key] else default
+    return int(float(row[key])) if row.get(key) else default
 
 
 def cluster(row):
@@ -122,11 +122,14 @@ def bridge(row, recipes):
     sets = [f"model={model}, sequence: {row['seq_len']}, batch_per_gpu: {row['micro_batch']}, "
             f"precision: {precision}"
             + (", experts_implementation: grouped_mm" if says.get("cutedsl_fused_grouped_mlp") else "")
+            # nemotron_3_super_bf16_with_nvfp4_mixed; of the rest of its te_quant.cfg nothing can be said.
+            + (", num_layers_at_end_in_bf16: 14" if precision == "nvfp4" and "Super" in row["model"]
+               else "")
             + (", activation_checkpointing: {modules: [" + ", ".join(modules) + "]}" if modules
                else "") + "}"]
+    # scripts/performance/utils/overrides.py, set_workload_base_configs: without a flexible backend
+    # the dispatcher is "alltoall", as qwen3_llm_pretrain.py says of H100s, too.
     flex = says.get("moe_flex_dispatcher_backend")
-    if flex is None and row["gpu"] in ("H100", "B200") and "GPT-OSS" not in row["model"]:
-        flex = "deepep"
     experts = ["imbalance: 1", "dispatch: " + ("deepep" if flex else "all_to_all")]
     if says.get("moe_a2a_overlap"):
         experts.append("overlap_moe_expert_parallel_comm: true")
@@ -223,7 +226,23 @@ def alephalpha(row, _):
     return [model, "strategy={" + ", ".join(layout) + "}", "framework=deepspeed"]
 
 
-SOURCES = {"megatron-bridge": bridge, "dgxc-25.05-dense": dense, "mlperf-v5.1": mlperf,
+def flagperf(row, _):
+    """FlagPerf's training/benchmarks/llama3_8B/megatron/pretrain_llama3.sh: Megatron-LM core 0.6 in
+    NGC 24.02 (PyTorch 2.3, NCCL 2.19.4). Its flags leave biases, learned positions, tied embeddings,
+    dropout of 0.1, no recomputation. The oldest version that is known here is core 0.8."""
+    if not row["framework"].startswith("Megatron-LM (mcore") or row["gpus"] not in ("8", "16", "440"):
+        return None
+    precision = "fp8" if "fp8" in row["precision"] else "bf16_master"
+    network = (f"{{layers: {row['layers']}, hidden_size: {row['hidden']}, heads: {row['heads']}, "
+               f"kv_heads: {row['kv_heads']}, intermediate_size: {row['ffn']}, vocab_size: "
+               f"{row['vocab']}, tie_embeddings: true, bias: true, position: learned, dropout: 0.1}}")
+    return [f"model={{transformer: {network}, sequence: {row['seq_len']}, batch_per_gpu: "
+            f"{row['micro_batch']}, precision: {precision}}}",
+            "strategy={" + ", ".join(["zero: {stage: 1}", *degrees(row)]) + "}",
+            "framework={megatron: core_v0.8.0}", "cluster.nccl={version: 2.19.4}"]
+
+
+SOURCES = {"flagperf-llm": flagperf, "megatron-bridge": bridge, "dgxc-25.05-dense": dense, "mlperf-v5.1": mlperf,
            "bigscience-2022": bigscience, "torchtitan": torchtitan, "alephalpha-2023": alephalpha}
 
 
@@ -233,6 +252,8 @@ def settings(row, recipes):
     if reader is None or row["gpu"] not in CLUSTERS:
         return None
     sets = reader(row, recipes)
+    if sets is None:
+        return None
     if not any(s.startswith("cluster={") for s in sets):
         sets = cluster(row) + sets
     return sets + [f"train.global_batch.sequences={number(row, 'global_batch')}"]
