@@ -32,7 +32,8 @@ std::vector<Piece> pieces_of(const Unit& unit, Direction pass, const Roofline& r
   const std::size_t count = unit.operators.size();
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t number = pass == Direction::forward ? i : count - 1 - i;
-    const Operator& op = unit.operators[number];
+    // Kernels of a captured backward stand in the order in which they run.
+    const Operator& op = unit.operators[unit.operators[number].kernel ? i : number];
     if (pass == Direction::forward) {
       pieces.push_back({{number + 1}, roofline.time(op, batch, Direction::forward)});
       continue;

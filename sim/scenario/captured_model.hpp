@@ -9,4 +9,8 @@ namespace rehearse::inline scenario {
 /// precision and its batch.
 void read_captured_model(const Value& file, Map& map, Scenario& scenario);
 
+/// InputError where units compute in another precision than that of the capture: by
+/// `model.precision`, or by the strategy's `param_dtype`.
+void check_captured_precision(const Value& model, const Value& strategy, const Scenario& scenario);
+
 }  // namespace rehearse::inline scenario

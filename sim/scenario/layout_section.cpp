@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "model/adaptation.hpp"
+#include "model/captured/captured.hpp"
 #include "model/layout_rules.hpp"
 #include "model/packing.hpp"
 #include "model/stages.hpp"
@@ -98,10 +99,15 @@ void check_shards(const Map& map, const Strategy& strategy, const Cluster& clust
 void check_shape(const Map& map, const Layout& layout, const Scenario& scenario) {
   const Mesh& mesh = layout.mesh;
   if (scenario.transformer) return;
+  const bool captured = scenario.model.captured != nullptr;
+  if (captured && map.has("sequence_parallel"))
+    at(map, "sequence_parallel")
+        .fail("which tokens a captured rank has is said by the plan that it was captured with",
+              "capture(..., tensor_parallel=N, plan={\"...norm\": \"sequence_parallel\"})");
   for (const auto& [degree, axis] :
        {std::pair(mesh.tensor, MeshAxis::tensor), std::pair(mesh.context, MeshAxis::context),
         std::pair(mesh.expert, MeshAxis::expert)})
-    if (degree > 1)
+    if (degree > 1 && !(captured && axis == MeshAxis::tensor))
       at(map, to_string(axis) + "_parallel")
           .fail(scenario.model.captured
                     ? fmt::format("{} was captured whole, and not as one of several ranks runs it",
@@ -292,6 +298,15 @@ Model rank_share(const Scenario& scenario, const ModelParallel& parallel) {
   return share;
 }
 
+/// What one of the tensor ranks runs of a captured model, as it was captured.
+Model captured_rank(const Map& map, const Layout& layout, const Scenario& scenario) {
+  try {
+    return captured::rank_of(scenario.model, layout.mesh.tensor);
+  } catch (const InputError& error) {
+    at(map, "tensor_parallel").fail(error.what());
+  }
+}
+
 /// natural_imbalance() where ranks get each other's tokens, and nobody says how many.
 std::optional<double> fullest_by_nature(const Scenario& scenario, const Layout& layout) {
   const std::optional<TransformerShape>& t = scenario.transformer;
@@ -340,6 +355,8 @@ void apply_layout(const Value& strategy, const Framework& framework, Scenario& s
   const ModelParallel parallel = parallel_of(*layout, cluster);
   if (scenario.transformer && !parallel.is_whole())
     scenario.share = std::make_shared<const Model>(rank_share(scenario, parallel));
+  if (scenario.model.captured && layout->mesh.tensor > 1)
+    scenario.share = std::make_shared<const Model>(captured_rank(map, *layout, scenario));
   if (const auto fullest = fullest_by_nature(scenario, *layout);
       fullest && !layout->natural_routing)
     scenario.assumptions.push_back(

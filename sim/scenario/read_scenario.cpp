@@ -9,6 +9,7 @@
 #include "collective/collective_cost.hpp"
 #include "config/mistakes.hpp"
 #include "model/adaptation.hpp"
+#include "scenario/captured_model.hpp"
 #include "scenario/file_kind.hpp"
 #include "scenario/named_network.hpp"
 #include "scenario/sections.hpp"
@@ -166,6 +167,8 @@ void ScenarioReader::read_strategy_section() {
   check_parts(has_strategy_ && has_cluster_,
               [&] { check_strategy_section(*strategy_, choice_, scenario_); });
   check_parts(has_strategy_ && has_model_, [&] { check_kept_narrow(*strategy_, scenario_); });
+  check_parts(has_strategy_ && has_model_,
+              [&] { check_captured_precision(*model_, *strategy_, scenario_); });
 }
 
 void ScenarioReader::read_training() {

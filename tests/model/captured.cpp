@@ -41,7 +41,7 @@ const std::string kTwoLayers = R"({
 "kinds": [["bf16", [[0, 1], 32]], ["bf16", [[0, 1], 4]], ["bf16", [4, 32]], ["bf16", [32, 16]]],
 "tensors": [0, 1, 2, 0, 3, 1], "copies": [], "gradients": [[2, 1, 0], [4, 0, 0]]})";
 
-captured::CapturedModel read_text(const std::string& text) {
+Model read_text(const std::string& text) {
   const Scratch scratch;
   return captured::read_captured(scratch.write("two.model.json", text), 0);
 }
@@ -65,18 +65,18 @@ std::map<std::uint32_t, int> balance(const MemoryTape& tape) {
 
 BOOST_AUTO_TEST_CASE(a_captured_models_parameters_and_flops_are_its_products) {
   const auto read = read_text(kTwoLayers);
-  BOOST_TEST(read.model.parameters() == 16 * 32 + 32 * 4);
-  BOOST_TEST((read.precision == Precision::bf16_pure));
+  BOOST_TEST(read.parameters() == 16 * 32 + 32 * 4);
+  BOOST_TEST((read.captured->precision == Precision::bf16_pure));
   const double forward = 2 * (16 * 32 + 32 * 4);
   const double backward = 2 * (2 * 32 * 4 + 32 * 16);  // the batch needs no gradient
-  BOOST_TEST(read.model.forward_flops() == forward);
-  BOOST_TEST(read.model.flops_per_sample() == forward + backward);
-  BOOST_TEST(read.model.units[1].buffer_elements == 8);
+  BOOST_TEST(read.forward_flops() == forward);
+  BOOST_TEST(read.flops_per_sample() == forward + backward);
+  BOOST_TEST(read.units[1].buffer_elements == 8);
 }
 
 BOOST_AUTO_TEST_CASE(a_gradients_product_has_the_batch_inside) {
   const auto read = read_text(kTwoLayers);
-  const auto work = captured::work_of(*read.model.units[0].operators[1].kernel, 7);
+  const auto work = captured::work_of(*read.units[0].operators[1].kernel, 7);
   BOOST_REQUIRE(work.products.size() == 1U);
   BOOST_TEST(work.products[0].rows == 32);
   BOOST_TEST(work.products[0].inner == 7);
@@ -90,12 +90,12 @@ BOOST_AUTO_TEST_CASE(a_capture_at_one_batch_has_the_flops_of_one_that_holds_at_a
          at_ten.find(varied) != std::string::npos;)
       at_ten = replaced(at_ten, varied, std::string(before) + "10");
   const auto any = read_text(kTwoLayers), one = read_text(at_ten);
-  BOOST_TEST(one.model.flops_per_sample() == any.model.flops_per_sample());
-  BOOST_TEST(one.model.input_elements == any.model.input_elements);
-  BOOST_TEST(one.model.sample == any.model.sample);
-  const auto gradients = captured::work_of(*one.model.units[0].operators[1].kernel, 10);
+  BOOST_TEST(one.flops_per_sample() == any.flops_per_sample());
+  BOOST_TEST(one.input_elements == any.input_elements);
+  BOOST_TEST(one.sample == any.sample);
+  const auto gradients = captured::work_of(*one.units[0].operators[1].kernel, 10);
   BOOST_TEST((gradients.products[0].role == captured::Product::Role::weight_gradient));
-  const auto input = captured::work_of(*one.model.units[1].operators[2].kernel, 10);
+  const auto input = captured::work_of(*one.units[1].operators[2].kernel, 10);
   BOOST_TEST((input.products[0].role == captured::Product::Role::input_gradient));
 }
 
@@ -217,7 +217,7 @@ BOOST_AUTO_TEST_CASE(halves_that_lie_apart_are_put_together_one_by_one) {
 
 BOOST_AUTO_TEST_CASE(a_tape_is_as_large_as_its_batch) {
   const auto read = read_text(kTwoLayers);
-  const MemoryTape tape = memory_tape(read.model, {.precision = Precision::bf16_pure, .batch = 10});
+  const MemoryTape tape = memory_tape(read, {.precision = Precision::bf16_pure, .batch = 10});
   BOOST_TEST(tape.tensors[0].size.value() == 10 * 32 * 2);
   for (const auto& [tensor, left] : balance(tape)) {
     const bool gradient = tape.tensors[tensor].role == TensorRole::parameter_gradient;
@@ -227,8 +227,8 @@ BOOST_AUTO_TEST_CASE(a_tape_is_as_large_as_its_batch) {
 
 BOOST_AUTO_TEST_CASE(a_pipelines_parts_hand_over_what_crosses_their_cut) {
   const auto read = read_text(kTwoLayers);
-  BOOST_TEST(captured::can_cut_before(read.model, 1));
-  const Model first = stage_of(read.model, {{0, 1}}), second = stage_of(read.model, {{1, 2}});
+  BOOST_TEST(captured::can_cut_before(read, 1));
+  const Model first = stage_of(read, {{0, 1}}), second = stage_of(read, {{1, 2}});
   const MemoryTape one = memory_tape(first, {.batch = 3}), two = memory_tape(second, {.batch = 3});
   const ChunkTape &begins = one.chunks.at(0), &ends = two.chunks.at(0);
   BOOST_REQUIRE((begins.sent && begins.received_gradient && ends.received && ends.sent_gradient));

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import copy
 import gc
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from . import cuda_rules
+from . import cuda_rules, tensor_ranks
 from .fitting import Point
 from .recorder import Recorder
 from .running import Captured, CaptureError, Run, Sizes, call, made, recording, tensors, write
@@ -40,6 +40,8 @@ class _Question:
     hold_output: bool
     channels_last: bool
     base: Point
+    ranks: int = 1
+    plan: Mapping[str, Any] | None = None
 
 
 def _own_storages(module: torch.nn.Module) -> torch.nn.Module:
@@ -128,20 +130,31 @@ def _record(question: _Question, point: Point) -> Run:
     with FakeTensorMode(allow_non_fake_inputs=True), cuda_rules.as_on_cuda():
         with cuda_rules.building():
             module = _fake(question.module).train()
-        with Known():
-            return _run(question, point, module)
+        with Known() as known:
+            if question.ranks == 1:
+                return _run(question, point, module, known, None)
+            with tensor_ranks.ranks(question.ranks) as mesh:
+                return _run(question, point, module, known, mesh)
 
 
-def _run(question: _Question, point: Point, module: torch.nn.Module) -> Run:
+def _run(
+    question: _Question, point: Point, module: torch.nn.Module, known: Known, mesh: Any
+) -> Run:
     precision = question.precision
     inputs = made(question.inputs, question.base, point)
     targets = made(question.targets, question.base, point)
+    known.mark((inputs, targets))
     if precision in PURE:
         _convert(module, PURE[precision])
         inputs = _narrow(inputs, PURE[precision])
     if question.channels_last:
         module, inputs = _images_last(module), _images_last(inputs)
-    recorder = Recorder(module, find_blocks(module, question.units))
+    blocks, summed = find_blocks(module, question.units), set[str]()
+    if mesh is not None:
+        plan = question.plan or tensor_ranks.own_plan(module)
+        summed = tensor_ranks.divide(module, plan, mesh)
+    recorder = Recorder(module, blocks)
+    recorder.summed = summed
     recorder.watch_resident([*module.buffers(), *tensors(inputs), *tensors(targets)])
     with recording(recorder):
         with torch.autocast("cpu", AUTOCAST.get(precision), enabled=precision in AUTOCAST):
@@ -155,7 +168,7 @@ def _run(question: _Question, point: Point, module: torch.nn.Module) -> Run:
         del loss
         gc.collect()
         recorder.finish()
-    return Run(recorder, module, [*tensors(inputs), *tensors(targets)])
+    return Run(recorder, module, [*tensors(inputs), *tensors(targets)], list(known.by_value))
 
 
 def _narrow(value: Any, dtype: torch.dtype) -> Any:
@@ -182,6 +195,8 @@ def capture(
     units: Iterable[str | type] = (),
     hold_output: bool = False,
     channels_last: bool = False,
+    tensor_parallel: int | Sequence[int] = (),
+    plan: Mapping[str, Any] | None = None,
 ) -> Captured:
     """Runs forward, loss and backward of `module` on tensors without numbers, and writes
     NAME.model.json, which a scenario names by `model: {captured: NAME.model.json, ...}`.
@@ -196,6 +211,11 @@ def capture(
     `units`: classes or paths of the modules that are timed, sharded and bucketed together; without
     it the blocks that the network repeats. `channels_last`: images and convolutions lie so, which
     takes cuDNN's conversions away.
+    `tensor_parallel`: how many tensor ranks, one number or several. For each a file
+    NAME.tpN.model.json beside the whole network's has what one of them runs and exchanges, as
+    PyTorch's parallelize_module divides the module by `plan`: {"layers.*.up": "colwise",
+    "layers.*.down": "rowwise"}, words of transformers' plans or ParallelStyles. Without a plan the
+    class's own (transformers).
     """
     if precision not in PRECISIONS:
         raise CaptureError(f"precision {precision!r}: one of {', '.join(PRECISIONS)}")
@@ -209,4 +229,11 @@ def capture(
     )  # fmt: skip
     runs = sizes.runs(lambda point: _record(question, point))
     called = name or getattr(module, "__name__", "") or type(runs.of[0].module).__name__.lower()
-    return write(runs, called, precision, path)
+    wrote = write(runs, called, precision, path)
+    for ranks in [tensor_parallel] if isinstance(tensor_parallel, int) else tensor_parallel:
+        if ranks < 2:
+            raise CaptureError(f"tensor_parallel is 2 ranks or more, not {ranks}")
+        part = replace(question, ranks=ranks, plan=plan)
+        own = sizes.runs(lambda point, part=part: _record(part, point))  # type: ignore[misc]
+        write(own, called, precision, tensor_ranks.file_of(wrote.path, ranks), ranks)
+    return wrote

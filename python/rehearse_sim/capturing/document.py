@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from .fitting import Fit, Point
-from .recorder import DTYPES, Recorder, Unit, describe
+from .recorder import DTYPES, Exchange, Recorder, Unit, describe, own_part
 
 SIZES = {"fp64": 8, "fp32": 4, "int64": 8, "int32": 4, "bf16": 2, "fp16": 2, "int16": 2,
          "complex64": 8}  # fmt: skip
@@ -46,12 +47,48 @@ def peak_bytes(recorder: Recorder) -> int:
     return most
 
 
-def _counted(table: Table, fit: Fit, sides: list[list[Any]]) -> list[list[int]]:
+@dataclass
+class Pass:
+    """A unit's kernels, equal ones between two exchanges once with their number."""
+
+    kernels: list[list[int]]
+    cuts: dict[int, int]  #: how many of them come before what so many calls come before
+
+
+def _counted(table: Table, fit: Fit, sides: list[list[Any]], cuts: set[int]) -> Pass:
+    made = Pass([], {})
     counts: dict[int, int] = {}
-    for kernels in zip(*sides):
+    for place, kernels in enumerate(zip(*sides)):
+        if place in cuts:
+            made.kernels += [[number, count] for number, count in counts.items()]
+            made.cuts[place] = len(made.kernels)
+            counts = {}
         number = table.number(fit.kernel(list(kernels)))
         counts[number] = counts.get(number, 0) + 1
-    return [[number, count] for number, count in counts.items()]
+    made.kernels += [[number, count] for number, count in counts.items()]
+    return made
+
+
+def _awaited(exchange: Exchange, unit: int) -> int:
+    """Where its unit waits for it; -1: at its pass's end, as another unit or nobody does."""
+    return exchange.awaited[1] if exchange.awaited and exchange.awaited[0] == unit else -1
+
+
+def _exchanges(fit: Fit, number: int, units: list[Unit], passes: dict[bool, Pass]) -> list[Any]:
+    """Of a unit: in backward or forward, which collective, of what, and kernels of its pass before
+    its issue and before the wait for it."""
+    found = []
+    for alike in zip(*(unit.exchanges for unit in units)):
+        one = alike[0]
+        of = passes[one.backward]
+        place = [of.cuts.get(each, len(of.kernels)) for each in (one.issued, _awaited(one, number))]
+        found.append([one.backward, one.kind, fit.tensor([each.sized for each in alike]), *place])
+    return found
+
+
+def _cuts(unit: Unit, number: int, backward: bool) -> set[int]:
+    own = [each for each in unit.exchanges if each.backward == backward]
+    return {place for each in own for place in (each.issued, _awaited(each, number))}
 
 
 def _parameters(module: torch.nn.Module, recorder: Recorder) -> list[list[str]]:
@@ -77,11 +114,12 @@ def _parameters(module: torch.nn.Module, recorder: Recorder) -> list[list[str]]:
 PARTS = {torch.complex64: [2], torch.float64: [2], torch.complex128: [4]}
 
 
-def _parameter(name: str, tensor: torch.Tensor) -> list[Any]:
+def _parameter(name: str, tensor: torch.Tensor, summed: bool) -> list[Any]:
     """A number of eight bytes counts as two of four."""
     parts = PARTS.get(tensor.dtype, [])
     kind = "fp32" if parts else DTYPES.get(tensor.dtype, "fp32")
-    return [name, [*tensor.shape, *parts], kind, tensor.requires_grad]
+    shape = [*own_part(tensor).shape, *parts]
+    return [name, shape, kind, tensor.requires_grad, *(["summed"] if summed else [])]
 
 
 def _buffers(module: torch.nn.Module, units: Sequence[Unit]) -> list[int]:
@@ -96,6 +134,7 @@ def _buffers(module: torch.nn.Module, units: Sequence[Unit]) -> list[int]:
 def document(
     name: str, precision: str, fit: Fit, recorders: list[Recorder],
     modules: list[torch.nn.Module], batches: list[list[torch.Tensor]], checked: Point | None,
+    ranks: int,
 ) -> dict[str, Any]:  # fmt: skip
     first, module = recorders[0], modules[0]
     kernels, kinds = Table(), Table()
@@ -110,15 +149,21 @@ def document(
     units = []
     for i, unit in enumerate(first.units):
         others = [recorder.units[i] for recorder in recorders]
+        passes = {
+            False: _counted(kernels, fit, [each.forward for each in others], _cuts(unit, i, False)),
+            True: _counted(kernels, fit, [each.backward for each in others], _cuts(unit, i, True)),
+        }
+        exchanges = _exchanges(fit, i, others, passes)
         units.append({
             "name": unit.name,
             **({"block": unit.block} if unit.block else {}),
-            "parameters": [_parameter(each, known[each]) for each in names[i]],
+            "parameters": [_parameter(each, known[each], each in first.summed) for each in names[i]],
             "buffers": buffers[i],
-            "forward": _counted(kernels, fit, [each.forward for each in others]),
-            "backward": _counted(kernels, fit, [each.backward for each in others]),
+            "forward": passes[False].kernels,
+            "backward": passes[True].kernels,
             "tape": [unit.events[0], unit.events[1]],
             "enters": sorted(unit.enters),
+            **({"exchanges": exchanges} if exchanges else {}),
         })  # fmt: skip
     shapes = [[describe(each)[1] for each in batch] for batch in batches]
     inputs = [
@@ -132,6 +177,7 @@ def document(
         "torch": torch.__version__,
         "batch": None if len(fit.points) > 1 else fit.points[0][0],
         "length": fit.points[0][1] or None,
+        **({"tensor_parallel": ranks} if ranks > 1 else {}),
         "lengths": len({each[1] for each in fit.points}) > 1,
         "captured_at": {
             "points": [list(each) for each in fit.points],

@@ -114,10 +114,10 @@ def capture_named(
     place.parent.mkdir(parents=True, exist_ok=True)
     fresh = place.with_suffix(f".{os.getpid()}")
     called = re.sub(r"[^A-Za-z0-9_.-]+", "_", Path(rest).stem if "/" in rest else rest) or library
-    capture(plan.make, plan.inputs, targets=plan.targets, loss=plan.loss, precision=precision or plan.precision,
+    wrote = capture(plan.make, plan.inputs, targets=plan.targets, loss=plan.loss, precision=precision or plan.precision,
             name=called, path=fresh, batches=(batch,) if batch else plan.batches, channels_last=channels_last)  # fmt: skip
     fresh.replace(place)
-    said = plan.note + (", in channels_last" if channels_last else "")
+    said = "\n".join((plan.note + (", in channels_last" if channels_last else ""), *wrote.notes))
     if not path:
         note.write_text(said)
     return NamedCapture(place, said, False)

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch.distributed._functional_collectives import AsyncCollectiveTensor
+from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .units import Blocks
@@ -30,6 +32,20 @@ QUIET = {
 SHARE = 0.02
 
 Shaped = tuple[str, tuple[int, ...], str]
+
+# Tensors of which a rank has a part, and those that a collective fills.
+PARTED = (AsyncCollectiveTensor, DTensor)
+COLLECTIVES = "_c10d_functional::"
+EXCHANGES = {
+    "all_reduce": "all_reduce", "all_gather_into_tensor": "all_gather",
+    "reduce_scatter_tensor": "reduce_scatter", "all_to_all_single": "all_to_all",
+}  # fmt: skip
+
+
+def own_part(tensor: torch.Tensor) -> torch.Tensor:
+    """What of a tensor this rank holds."""
+    part: torch.Tensor = getattr(tensor, "_local_tensor", tensor)
+    return part
 
 
 def describe(tensor: torch.Tensor) -> Shaped:
@@ -57,6 +73,17 @@ class Kernel:
 
 
 @dataclass
+class Exchange:
+    """A collective of tensor ranks: so many kernels of its unit's pass come before it."""
+
+    kind: str
+    sized: Shaped  #: the gathered output of an all_gather; else what one rank gives
+    backward: bool
+    issued: int
+    awaited: tuple[int, int] | None = None  #: the unit that waits for it, and its kernels before
+
+
+@dataclass
 class Unit:
     name: str
     sequence: int  #: of autograd's nodes, where it begins
@@ -67,6 +94,7 @@ class Unit:
     held: int = 0  #: elements of parameters first used in it
     enters: set[int] = field(default_factory=set)  #: what units before made and its forward reads
     block: str = ""  #: the class of the module that it is, of those that a network repeats
+    exchanges: list[Exchange] = field(default_factory=list)
 
 
 @dataclass
@@ -95,6 +123,10 @@ class SparseGradient(Exception):
     """A tensor whose memory depends on values."""
 
 
+class UnknownExchange(Exception):
+    """A collective that units do not have."""
+
+
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Pushed inside FakeTensorMode: it sees each operator below autograd."""
 
@@ -107,15 +139,19 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.in_backward = False
         self.unit = -1
         self.depth = 0
+        self.waiting: dict[int, Exchange] = {}  # by the storage that they fill
         self.afterwards: list[str] = []  # operators once the first backward is over
         self.last_node: Any = None
         self.is_first = True  # of its node in backward; what launches nothing leaves it so
         self.names = {id(each): name for name, each in module.named_parameters()}
+        self.owners = dict(module.named_parameters())
         self.parameters = {
-            each.untyped_storage()._cdata: (name, each) for name, each in module.named_parameters()
+            own_part(each).untyped_storage()._cdata: (name, own_part(each))
+            for name, each in self.owners.items()
         }
+        self.summed: set[str] = set()  # parameters whose gradients tensor ranks sum once in a step
         self.used: set[str] = set()
-        self.total = max(1, sum(each.numel() for each in module.parameters()))
+        self.total = max(1, sum(each.numel() for _, each in self.parameters.values()))
         self.hooks: list[Any] = []
         for block in blocks:
             self._follow(block, blocks[block], True)
@@ -196,7 +232,12 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if self.closed:
             self.afterwards.append(func._schema.name.removeprefix("aten::"))
             return func(*args, **(kwargs or {}))
+        if any(issubclass(each, PARTED) for each in types):
+            return NotImplemented  # it calls what its own rank runs
         self._place()
+        if func is torch.ops._c10d_functional.wait_tensor.default:
+            self._wait(args[0])
+            return args[0]  # as on a GPU; without numbers it would be another tensor
         out = func(*args, **(kwargs or {}))
         reads = _flat(args) + _flat((kwargs or {}).values())
         writes = _flat(out if isinstance(out, (list, tuple)) else (out,))
@@ -209,6 +250,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             source = self.parameters.get(reads[0].untyped_storage()._cdata)
             if source:
                 self.taken[-1].copy_of = source[0]
+        if name.startswith(COLLECTIVES):
+            self._exchange(name.removeprefix(COLLECTIVES), reads, writes)
+            return out
         mutates = func._schema.is_mutable
         new = len(self.taken) > before or mutates
         if name in QUIET or not new or not (writes or mutates):
@@ -223,6 +267,25 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         unit = self.units[self.unit]
         (unit.backward if self.in_backward else unit.forward).append(kernel)
         return out
+
+    def _exchange(self, name: str, reads: list[torch.Tensor], writes: list[torch.Tensor]) -> None:
+        """A collective of tensor ranks."""
+        if name not in EXCHANGES:
+            raise UnknownExchange(f"tensor ranks call {name}, which no exchange of a unit is")
+        sized = writes[0] if name == "all_gather_into_tensor" else reads[0]
+        made = Exchange(EXCHANGES[name], describe(sized), self.in_backward, self._kernels())
+        self.units[self.unit].exchanges.append(made)
+        self.waiting[writes[0].untyped_storage()._cdata] = made
+
+    def _kernels(self) -> int:
+        """Of this unit's pass so far."""
+        unit = self.units[self.unit]
+        return len(unit.backward if self.in_backward else unit.forward)
+
+    def _wait(self, filled: torch.Tensor) -> None:
+        made = self.waiting.pop(filled.untyped_storage()._cdata, None)
+        if made is not None:
+            made.awaited = (self.unit, self._kernels())
 
     def _use_parameters(self, reads: list[torch.Tensor]) -> None:
         if self.in_backward:
@@ -278,10 +341,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def finish(self) -> None:
         """After backward: what is left of the step is gradients. The loss, and what else is still
         held, goes as the next step makes it anew."""
-        for name, parameter in self.parameters.values():
+        for name, parameter in self.owners.items():
             if parameter.grad is None:
                 continue
-            number = self.live.get(parameter.grad.untyped_storage()._cdata)
+            number = self.live.get(own_part(parameter.grad).untyped_storage()._cdata)
             if number is not None:
                 self.taken[number].gradient_of = name
         for number in sorted(self.live.values()):

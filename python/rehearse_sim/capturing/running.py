@@ -16,7 +16,7 @@ import torch
 from . import cuda_rules
 from .document import document
 from .fitting import Fit, Point, Unlike, check_at, same_sequence
-from .recorder import Recorder, SparseGradient
+from .recorder import Recorder, SparseGradient, UnknownExchange, own_part
 
 
 class CaptureError(Exception):
@@ -75,7 +75,7 @@ def call(module: torch.nn.Module, inputs: Any) -> Any:
 
 
 def _explained(error: Exception) -> Exception:
-    if isinstance(error, SparseGradient):
+    if isinstance(error, (SparseGradient, UnknownExchange)):
         return CaptureError(str(error))
     if type(error).__name__ in ("DataDependentOutputException", "DynamicOutputShapeException"):
         return CaptureError(
@@ -119,6 +119,7 @@ class Run:
     recorder: Recorder
     module: torch.nn.Module
     batch: list[torch.Tensor]
+    by_value: list[str] = field(default_factory=list)  #: lines whose shapes its values decide
 
 
 @dataclass
@@ -182,21 +183,25 @@ class Sizes:
         return runs
 
 
-def write(runs: Runs, name: str, precision: str, path: str | Path | None) -> Captured:
-    """Into `path`, else NAME.model.json."""
+def write(
+    runs: Runs, name: str, precision: str, path: str | Path | None, ranks: int = 1
+) -> Captured:
+    """Into `path`, else NAME.model.json; `ranks`: tensor ranks, of which it is one."""
     name = name.strip("<>")
     place = Path(path) if path else Path(f"{name}.model.json")
     try:
         content = document(
             name, precision, runs.fit, [run.recorder for run in runs.of],
-            [run.module for run in runs.of], [run.batch for run in runs.of], runs.checked,
+            [run.module for run in runs.of], [run.batch for run in runs.of], runs.checked, ranks,
         )  # fmt: skip
     except Unlike as unlike:
         raise depends_on_size(unlike, runs.of[0].batch) from None
     place.write_text(json.dumps(content, separators=(",", ":")) + "\n")
     first = runs.of[0]
     return Captured(
-        place, sum(each.numel() for each in first.module.parameters()),
+        place, sum(own_part(each).numel() for each in first.module.parameters()),
         [unit.name for unit in first.recorder.units], content["captured_at"]["peak_bytes"],
         sum(len(unit.forward) + len(unit.backward) for unit in first.recorder.units),
+        [f"{line}\n  how many elements this has is a matter of the batch's values: it is captured "
+         "with those of `inputs`" for line in first.by_value],
     )  # fmt: skip

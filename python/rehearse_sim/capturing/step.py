@@ -83,6 +83,11 @@ def _optimizer(found: torch.optim.Optimizer, after: Sequence[str]) -> dict[str, 
             f"the optimizer {kinds[0]} is not known; known: {', '.join(sorted(OPTIMIZERS))}"
         )
     given, options = found.defaults, dict[str, Any]()
+    if given.get("amsgrad"):
+        raise CaptureError(
+            f"{kinds[0]}(amsgrad=True) keeps the largest second moments beside the others, 4 bytes "
+            "a parameter, which no scenario's optimizer has; capture it with amsgrad=False"
+        )
     if given.get("fused"):
         options["fused"] = True
     elif given.get("foreach") is False:
@@ -157,8 +162,9 @@ def _record(make: Callable[[], Any], inputs: Any, base: Point, units: Sequence[s
         with cuda_rules.building():
             module, step = make()
         module.train()
-        stack.enter_context(Known())
+        known = stack.enter_context(Known())
         given = made(inputs, base, point)
+        known.mark(given)
         recorder = Recorder(module, find_blocks(module, units))
         recorder.watch_resident([*module.buffers(), *tensors(given)])
         def called(_: Any, args: Any, kwargs: Any) -> None:
@@ -180,7 +186,7 @@ def _record(make: Callable[[], Any], inputs: Any, base: Point, units: Sequence[s
                 f"the step cuts its batch of {point[0]} into {seen.backwards} micro-batches: let it "
                 f"take {seen.samples} samples of its own for each, and gradient_accumulation follows"
             )
-    return Run(recorder, module, tensors(given))
+    return Run(recorder, module, tensors(given), list(known.by_value))
 
 
 def _precision(module: torch.nn.Module, seen: _Seen) -> str:

@@ -9,6 +9,7 @@ numbers that nobody knows one thing is stated: they are finite.
 from __future__ import annotations
 
 import math
+import traceback
 from typing import Any
 
 import torch
@@ -36,6 +37,7 @@ class Known(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.stale: set[int] = set()  # storages that something unknown was written to
         self.kept: list[Any] = []  # or another storage would get a stale one's number
+        self.by_value: dict[str, None] = {}  # lines whose shapes the batch's values decide, in order
 
     def value(self, tensor: torch.Tensor) -> torch.Tensor | None:
         found = getattr(tensor, "_known", None) if isinstance(tensor, FakeTensor) else tensor
@@ -53,17 +55,42 @@ class Known(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if func in BY_MASK:
             args = self.without_masks(args)
         elif func is aten.masked_select.default and (mask := self.value(args[1])) is not None:
+            self.note(args[1])
             return aten.index.Tensor(args[0], self.places(mask.expand(args[0].shape)))
         try:
             out = func(*args, **kwargs)
         except Exception as error:
             if real is None or "Dynamic" not in type(error).__name__:
                 raise
+            self.note((args, kwargs))
             out = tree_map(lambda each: torch.empty_like(each) if isinstance(each, torch.Tensor)
                            else each, real)  # fmt: skip
         if real is not None:
             self.attach(out, real)
+            if self.is_of_batch((args, kwargs)):
+                self.mark(out)
         return out
+
+    @staticmethod
+    def mark(value: Any) -> None:
+        """As the batch's, or made of it."""
+        for each in tree_leaves(value):
+            if isinstance(each, FakeTensor):
+                each._of_batch = True  # type: ignore[attr-defined]
+
+    @staticmethod
+    def is_of_batch(value: Any) -> bool:
+        return any(getattr(each, "_of_batch", False) for each in tree_leaves(value)
+                   if isinstance(each, FakeTensor))  # fmt: skip
+
+    def note(self, asked: Any) -> None:
+        """The user's line, where the batch's values decide how many elements there are."""
+        if self.is_of_batch(asked) and torch._C._current_autograd_node() is None:
+            frames = [each for each in traceback.extract_stack()[:-2]
+                      if "/torch/" not in each.filename and "rehearse_sim" not in each.filename]  # fmt: skip
+            if frames:
+                last = frames[-1]
+                self.by_value[f"{last.filename}:{last.lineno}: {last.line}"] = None
 
     def worked_out(self, func: Any, args: Any, kwargs: Any) -> Any:
         """What `func` gives of known values; None where one is not known, or chance decides."""
@@ -123,6 +150,8 @@ class Known(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for each in args[1]:
             is_mask = isinstance(each, torch.Tensor) and each.dtype in (torch.bool, torch.uint8)
             mask = self.value(each) if is_mask else None
+            if mask is not None:
+                self.note(each)
             indices += self.places(mask) if mask is not None else [each]
         return (args[0], indices, *args[2:])
 

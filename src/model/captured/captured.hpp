@@ -67,16 +67,18 @@ struct Step {
   std::vector<UnitStep> units;
   std::vector<Tensor> inputs;  ///< the batch and its targets
   std::int64_t batch = 0;      ///< the only one that it is known at; 0: any
-};
-
-struct CapturedModel {
-  Model model{};
+  std::int64_t length = 0;     ///< tokens of a sample that it was read at; 0: as captured
+  int tensor_parallel = 1;     ///< tensor ranks, of which it is one
   Precision precision = Precision::fp32;
 };
 
 /// Reads the file. `length`: tokens of a sample, where the file holds at any; 0: as captured.
 /// InputError where the file is none, has mistakes, or is of one length and another is asked for.
-CapturedModel read_captured(const std::filesystem::path& file, std::int64_t length);
+Model read_captured(const std::filesystem::path& file, std::int64_t length);
+
+/// What one of so many tensor ranks runs of a captured model: NAME.tpN.model.json beside its file.
+/// InputError where there is none, or it is of another network.
+Model rank_of(const Model& whole, int ranks);
 
 /// The tape of a model that was captured, whole or of a pipeline's rank.
 MemoryTape tape_of(const Model& model, double batch);

@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "config/json_place.hpp"
+#include "config/record_set.hpp"
 #include "config/whole_file.hpp"
 #include "model/captured/captured.hpp"
 #include "model/captured/work.hpp"
@@ -22,29 +23,31 @@ class Reader {
   Reader(const JsonPlace& root, std::string file, std::int64_t length)
       : root_(root), length_(static_cast<double>(length)), step_(std::make_shared<Step>()) {
     step_->file = std::move(file);
+    step_->length = length;
   }
 
-  CapturedModel read() {
+  Model read() {
     if (root_.at("schema").text() != kSchema)
       root_.at("schema").fail(fmt::format("\"{}\"", kSchema));
     const std::string precision = root_.at("precision").text();
     if (std::ranges::find(precision_names(), precision) == precision_names().end())
       root_.at("precision").fail("a precision");
-    CapturedModel made{.precision = parse_precision(precision)};
+    step_->precision = parse_precision(precision);
+    Model made;
     read_step();
-    made.model.name = made.model.family = root_.at("name").text();
-    made.model.sample = sample();
-    made.model.source =
+    made.name = made.family = root_.at("name").text();
+    made.sample = sample();
+    made.source =
         fmt::format("captured from PyTorch {} ({})", root_.at("torch").text(), step_->file);
-    fill_inputs(made.model);
+    fill_inputs(made);
     const auto units = root_.at("units").list();
     if (units.empty()) root_.at("units").fail("units");
     for (std::size_t i = 0; i < units.size(); ++i)
-      made.model.units.push_back(unit(units[i], static_cast<std::uint32_t>(i), made.precision));
-    read_roles(made.model);
+      made.units.push_back(unit(units[i], static_cast<std::uint32_t>(i), step_->precision));
+    read_roles(made);
     check_tape();
-    if (made.model.parameters() == 0) root_.at("units").fail("a parameter to train");
-    made.model.captured = step_;
+    if (made.parameters() == 0) root_.at("units").fail("a parameter to train");
+    made.captured = step_;
     return made;
   }
 
@@ -82,6 +85,8 @@ class Reader {
     step_->batch = root_.at("batch")
                        .or_null([](const JsonPlace& one) { return one.whole<std::int64_t>(); })
                        .value_or(0);
+    if (const auto ranks = root_.find("tensor_parallel"))
+      step_->tensor_parallel = ranks->whole<std::int32_t>();
     for (const JsonPlace& one : root_.at("tensors").list()) {
       const auto kind = one.whole<std::uint32_t>();
       if (kind >= step_->kinds.size()) one.fail("one of `kinds`");
@@ -137,6 +142,9 @@ class Reader {
     made.buffer_elements = place.at("buffers").whole<std::int64_t>();
     add_kernels(place.at("forward"), false, made);
     add_kernels(place.at("backward"), true, made);
+    if (const auto exchanges = place.find("exchanges"))
+      for (const JsonPlace& one : exchanges->list()) made.exchanges.push_back(exchange(one, place));
+    order_exchanges(made.exchanges);
     const auto tape = place.at("tape").list();
     if (tape.size() != 2) place.at("tape").fail("a list of two");
     const auto block = place.find("block");
@@ -151,9 +159,11 @@ class Reader {
     return made;
   }
 
-  static void add_parameter(const JsonPlace& place, Precision precision, Unit& unit) {
+  void add_parameter(const JsonPlace& place, Precision precision, Unit& unit) const {
     const auto parts = place.list();
-    if (parts.size() != 4) place.fail("a name, a shape, a type, and whether it is trained");
+    const bool summed = parts.size() == 5 && parts[4].text() == "summed";
+    if (parts.size() != 4 && !summed)
+      place.fail("a name, a shape, a type, and whether it is trained");
     std::int64_t elements = 1;
     for (const JsonPlace& side : parts[1].list()) {
       const auto size = side.whole<std::int32_t>();
@@ -167,6 +177,8 @@ class Reader {
     if (wide != (parameter_element(computed_in(precision)) == Bytes(4)))
       trait.storage = wide ? StoredAs::fp32 : StoredAs::bf16;
     unit.traits.push_back(trait);
+    if (step_->tensor_parallel > 1)
+      unit.shares.push_back(summed ? ParameterShare::summed : ParameterShare::replicated);
   }
 
   void add_kernels(const JsonPlace& place, bool backward, Unit& unit) const {
@@ -186,6 +198,37 @@ class Reader {
       op.kernel = std::move(made);
       unit.operators.push_back(std::move(op));
     }
+  }
+
+  /// A collective of tensor ranks: in backward, which, of what, and kernels of its pass before its
+  /// issue and before the wait for it. Cuts of a backward count from its end (cost/segments.cpp).
+  Exchange exchange(const JsonPlace& place, const JsonPlace& unit) const {
+    static const std::map<std::string, ExchangeKind> kKinds = {
+        {"all_reduce", ExchangeKind::all_reduce},
+        {"all_gather", ExchangeKind::all_gather},
+        {"reduce_scatter", ExchangeKind::reduce_scatter},
+        {"all_to_all", ExchangeKind::all_to_all}};
+    const auto parts = place.list();
+    if (parts.size() != 5) place.fail("a pass, a collective, a tensor, and two places");
+    const auto kind = kKinds.find(parts[1].text());
+    if (kind == kKinds.end()) parts[1].fail("a collective");
+    const bool backward = parts[0].flag();
+    const Tensor sized = tensor(parts[2]);
+    const std::size_t all = unit.at(backward ? "backward" : "forward").list().size();
+    const auto cut = [&](const JsonPlace& at) {
+      const auto before = at.whole<std::size_t>();
+      if (before > all) at.fail("a place among its kernels");
+      return Cut{.before_operator = backward ? all - before : before};
+    };
+    Exchange made{.kind = kind->second,
+                  .wide = sized.element() > Bytes(2),
+                  .pass = backward ? Direction::backward : Direction::forward,
+                  .issued = cut(parts[3]),
+                  .awaited = cut(parts[4])};
+    const Bytes element(made.wide ? 4 : 2);
+    made.elements = of_a_sample([&](double batch) { return sized.bytes(batch) / element; });
+    if (made.elements <= 0) parts[2].fail("a tensor that grows with the batch");
+    return made;
   }
 
   std::vector<std::int64_t> events(const JsonPlace& place, std::uint32_t unit) {
@@ -266,7 +309,7 @@ class Reader {
 
 }  // namespace
 
-CapturedModel read_captured(const std::filesystem::path& file, std::int64_t length) {
+Model read_captured(const std::filesystem::path& file, std::int64_t length) {
   const std::string name = file.string();
   const auto document = parse_json(read_whole_file(file), name);
   const JsonPlace root(document, name);
@@ -281,6 +324,34 @@ CapturedModel read_captured(const std::filesystem::path& file, std::int64_t leng
                     "768), which holds at any",
                     name, captured, length));
   return Reader(root, name, length > 0 ? length : captured).read();
+}
+
+Model rank_of(const Model& whole, int ranks) {
+  const std::filesystem::path file(whole.captured->file);
+  const std::filesystem::path name = file.filename().stem();  // of NAME.model.json
+  const std::filesystem::path own =
+      file.parent_path() / fmt::format("{}.tp{}.model.json",
+                                       (name.extension() == ".model" ? name.stem() : name).string(),
+                                       ranks);
+  if (!is_input_file(own))
+    throw InputError(
+        fmt::format("no file \"{}\": it is captured whole, and not as one of {} tensor ranks; "
+                    "capture(..., tensor_parallel={}) writes it",
+                    own.string(), ranks, ranks));
+  Model share = read_captured(own, whole.captured->length);
+  bool alike = share.captured->tensor_parallel == ranks &&
+               share.captured->precision == whole.captured->precision &&
+               share.units.size() == whole.units.size();
+  for (std::size_t i = 0; alike && i < share.units.size(); ++i)
+    alike = share.units[i].tensors.size() == whole.units[i].tensors.size();
+  if (!alike)
+    throw InputError(fmt::format("\"{}\" is not one of {} tensor ranks of {}; capture both anew",
+                                 own.string(), ranks, whole.captured->file));
+  for (std::size_t i = 0; i < share.units.size(); ++i)
+    for (std::size_t j = 0; j < share.units[i].tensors.size(); ++j)
+      if (share.units[i].tensors[j] < whole.units[i].tensors[j])
+        share.units[i].shares[j] = ParameterShare::sharded;
+  return share;
 }
 
 }  // namespace rehearse::captured
