@@ -8,9 +8,12 @@
 #include "base/quoting.hpp"
 #include "cli/import_config.hpp"
 #include "cli/options.hpp"
+#include "config/files_read.hpp"
 #include "config/output_files.hpp"
+#include "config/text_source.hpp"
 #include "foreign/calibrate.hpp"
 #include "predict/measured_job.hpp"
+#include "rollout/rl_log.hpp"
 
 namespace rehearse::inline cli {
 namespace {
@@ -105,9 +108,55 @@ void calibrate_by(const ImportLogCommand& command, const MeasuredRun& run) {
                                                  command.log.string(), command.scenario.string())));
 }
 
+std::string rl_case_text(const ImportLogCommand& command, const RlLog& log,
+                         const RlCalibration& made) {
+  std::vector<std::string> all = command.overrides;
+  all.insert(all.end(), made.changes.begin(), made.changes.end());
+  std::string set;
+  for (const std::string& one : all) set += (set.empty() ? "" : ", ") + yaml_quoted(one);
+  return fmt::format("# {}, {} steps\nscenario: {}\nset: [{}]\nmeasured: {{step_time_s: {:.6g}}}\n",
+                     log.what, log.steps, yaml_quoted(command.scenario.string()), set, *log.step);
+}
+
+/// A log of post-training, by the parts of its steps.
+void import_rl(const ImportLogCommand& command, const Document& document, const RlLog& log) {
+  if (!command.site.empty())
+    throw InputError(
+        "rehearse import log: error: a log of post-training says nothing of the machines alone\n"
+        "remedy: leave out --site; --calibrate prints what the scenario's rl: takes of it");
+  tell(fmt::format("{}, {} steps\n", log.what, log.steps));
+  RlCalibration made;
+  if (command.calibrate) made = calibrate_rl(document, log);
+  if (command.calibrate) {
+    tell(fmt::format("{:<16} {:>10} {:>10} {:>11}\n", "part", "measured", "predicted",
+                     "calibrated"));
+    for (const RlCalibratedPart& part : made.parts)
+      tell(fmt::format("{:<16} {:>8.4g} s {:>8.4g} s {:>9.4g} s\n", part.part, part.measured,
+                       part.before, part.after));
+    for (const std::string& one : made.left) tell("left: " + one + "\n");
+    std::string line = "rehearse run " + shell_quoted(command.scenario.string());
+    for (const std::string& one : command.overrides) line += " --set " + shell_quoted(one);
+    for (const std::string& one : made.changes) line += " --set " + shell_quoted(one);
+    tell(line + "\n");
+  }
+  write_answer({.table = [&](int, bool) { return rl_case_text(command, log, made); }, .json = {}},
+               command.answer);
+}
+
 void import_it(const ImportLogCommand& command) {
   check_outputs({{"--output", command.answer.output}, {"--site", command.site}},
                 {command.log, command.scenario});
+  const auto document = Document::load(command.scenario)->with_overrides(command.overrides);
+  if (asks_for_rl(*document)) {
+    const std::string text = read_input(command.log, kMaxTextBytes);
+    const auto log = read_rl_log(text, command.log.string());
+    if (!log)
+      throw InputError(fmt::format(
+          "{}: error: the scenario is a step of post-training, and this is no log of one\n"
+          "remedy: a log of verl (timing_s/...), NeMo-RL (Timing) or TRL (completions/mean_length)",
+          command.log.string()));
+    return import_rl(command, *document, *log);
+  }
   const TrainingLog log = read_log(command.log);
   const Scenario scenario = read_question(command.scenario, command.overrides);
   const MeasuredRun run = measured_run(log, scenario);

@@ -133,6 +133,8 @@ void run_rl_plan(const Document& document, const PlanCommand& command) {
   const RlPlan plan = rl_plan(document, [&](std::size_t done, std::size_t all) {
     line.show(fmt::format("splits: {} of {}", done, all));
   });
+  std::filesystem::create_directories(command.answer.output);
+  write_whole_file(command.answer.output / "plan.json", to_json(plan));
   AnswerOptions answer = command.answer;
   answer.output.clear();
   const auto top = static_cast<std::size_t>(command.top);

@@ -7,6 +7,7 @@
 #include "cli/import_config.hpp"
 #include "cli/inputs.hpp"
 #include "cli/options.hpp"
+#include "html/html.hpp"
 #include "html/run_page.hpp"
 #include "predict/measured_job.hpp"
 #include "predict/memory_advice.hpp"
@@ -119,14 +120,12 @@ std::shared_ptr<const Document> rl_document(const RunCommand& command) {
 
 void run_rl(const Document& document, const RunCommand& command) {
   const bool other = command.advice || command.replay || !command.trace.empty() ||
-                     !command.updates.empty() || !command.memory_snapshot.empty() ||
-                     !command.answer.html.empty() || !command.intervals;
+                     !command.updates.empty() || !command.memory_snapshot.empty();
   if (other)
     throw InputError(
         "rehearse: error: of a step of post-training there is a report alone\n"
-        "remedy: leave out --advice, --trace, --updates, --memory-snapshot, --html, "
-        "--replay and --no-intervals");
-  check_outputs({{"--output", command.answer.output}});
+        "remedy: leave out --advice, --trace, --updates, --memory-snapshot and --replay");
+  check_outputs({{"--output", command.answer.output}, {"--html", command.answer.html}});
   const RlQuestion question = read_rl_question(document);
   if (command.dry_run) {
     const auto text = [&](int, bool) {
@@ -134,7 +133,8 @@ void run_rl(const Document& document, const RunCommand& command) {
     };
     return write_answer({.table = text, .json = {}}, command.answer);
   }
-  const RlReport report = rl_step(question);
+  const RlReport report = rl_step(question, play_trainer(question, command.intervals));
+  if (!command.answer.html.empty()) write_file(command.answer.html, to_html(to_json(report)));
   write_answer({.table = [&](int, bool) { return to_terminal(report); },
                 .json = [&] { return to_json(report); },
                 .csv = [&] { return to_csv(report); }},

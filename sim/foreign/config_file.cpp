@@ -162,6 +162,13 @@ void read_as_options(std::vector<Entry>& entries) {
           likely.empty() ? usual : "say whose it is: --framework " + likely);
 }
 
+/// Whether the format that is named trains with rewards or pairs: its files need not say so.
+bool is_of_rewards(const std::string& asked) {
+  if (asked.empty()) return false;
+  return std::ranges::any_of(format_of(format_name(asked)).defaults,
+                             [](const auto& one) { return one.first == "rl.algorithm"; });
+}
+
 }  // namespace
 
 ConfigFile read_config_file(const std::filesystem::path& file, const std::string& asked,
@@ -172,7 +179,7 @@ ConfigFile read_config_file(const std::filesystem::path& file, const std::string
   const auto& names = format_names();
   std::string format = known ? known->format : "";
   const bool is_config = std::ranges::find(names, format_name(format)) != names.end();
-  if (known && !is_config && (asked.empty() || known->format.empty()))
+  if (known && !is_config && (asked.empty() || known->format.empty()) && !is_of_rewards(asked))
     refuse_foreign_file(text, name);
   if (!is_config && asked.empty()) fail_unknown(text, name);
   if (!asked.empty()) format = asked;

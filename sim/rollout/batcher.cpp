@@ -134,9 +134,15 @@ Generated generate(const DecodeModel& model, const std::vector<Request>& request
     const std::size_t end = (copy + 1) * requests.size() / copies;
     Batcher batcher(model, places, most);
     for (std::size_t i = first; i < end; ++i) batcher.add(requests[i]);
-    while (!batcher.idle())
+    std::vector<CopyLoad> load;
+    while (!batcher.idle()) {
       for (const Batcher::Ended& one : batcher.advance()) all.ends[first + one.request] = one.at;
-    all.time = std::max(all.time, batcher.now());
+      load.push_back(batcher.load());
+    }
+    if (batcher.now() > all.time) {
+      all.time = batcher.now();
+      all.last = std::move(load);
+    }
     all.mean_copy += batcher.now() / static_cast<double>(copies);
     all.counts.add(batcher.counts());
   }

@@ -28,6 +28,12 @@ struct BatcherCounts {
   void add(const BatcherCounts& other);  ///< another copy's
 };
 
+/// What a copy holds from a time on.
+struct CopyLoad {
+  Seconds at;
+  double sequences = 0, cache = 0;  ///< at a time; tokens
+};
+
 /// Continuous batching of one copy of an engine, from event to event: between two of them the same
 /// sequences are in every step. First come, first served; a sequence enters where there is place
 /// for it and for what it has to compute, prompts first. Where the cache is full the one that came
@@ -52,6 +58,7 @@ class Batcher {
   std::vector<Ended> advance(Seconds until = kNever);
 
   const BatcherCounts& counts() const { return counts_; }
+  CopyLoad load() const { return {now_, static_cast<double>(running_.size()), cache_}; }
 
  private:
   struct Waiting {
@@ -88,7 +95,8 @@ struct Generated {
   Seconds time;               ///< until the last sequence ends
   std::vector<Seconds> ends;  ///< of each request
   BatcherCounts counts;
-  Seconds mean_copy;  ///< the mean over copies of when the last of theirs ends
+  Seconds mean_copy;                ///< the mean over copies of when the last of theirs ends
+  std::vector<CopyLoad> last = {};  ///< of the copy that ends last
 };
 Generated generate(const DecodeModel& model, const std::vector<Request>& requests,
                    std::size_t copies, double places, std::size_t most);

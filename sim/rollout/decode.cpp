@@ -116,6 +116,7 @@ DecodeModel::DecodeModel(const TransformerShape& network, const Cluster& cluster
   const Node& node = cluster.node(places.front().node);
   gpu_ = node.gpu;
   check_gpu(engine, gpu_, serving.format);
+  speed_ = node.speed;
   blackwell_ = is_blackwell(gpu_);
   link_ = node.nvlink ? node.nvlink->bandwidth : node.pcie.bandwidth;
   const std::vector<Place> own(places.begin(), places.begin() + serving.ranks());
@@ -232,11 +233,14 @@ DecodeStep DecodeModel::step(double sequences, double context, double prompt_tok
   step.kernels = small_kernels_ * engine_.kernel.of(blackwell_);
   step.all_reduce = 2 * layers * all_reduce(tokens);
   if (prompt_tokens > 0) step.attention = prompt_attention(prompt_tokens, prompt);
+  for (Seconds* part :
+       {&step.products, &step.experts, &step.cache, &step.head, &step.kernels, &step.attention})
+    *part = *part / speed_;
   const double gpu = step.gpu().value();
   const double host = (engine_.step + sequences * engine_.sequence).value();
   const double power = engine_.overlap;
   step.host = Seconds(std::pow(std::pow(gpu, power) + std::pow(host, power), 1 / power) - gpu) +
-              sequences * engine_.answer;
+              sequences * engine_.answer + serving_.host;
   if (prompt_tokens <= 0 && !serving_.eager) return step;
   const Seconds eager = (layers + expert_layers_ / 2) * engine_.eager_layer;
   step.waits = std::max(eager - step.gpu() - step.host, Seconds(0));

@@ -25,6 +25,7 @@ struct Serving {
   ServedFormat format = ServedFormat::bf16;
   Bytes cache_element{2};  ///< of keys and values
   bool eager = false;      ///< no CUDA graphs: the host launches each step's kernels
+  Seconds host{0};         ///< of each step, which nothing hides, beside the engine's own
 
   int ranks() const { return tensor_parallel * attention_data_parallel; }
 };
@@ -98,6 +99,7 @@ class DecodeModel {
   Engine engine_;
   Serving serving_;
   Gpu gpu_;
+  double speed_ = 1;  ///< of its kernels, times that of their kind
   BytesPerSecond link_;
   NcclMachine machine_;
   bool blackwell_ = false;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
 namespace rehearse::inline rollout {
@@ -29,7 +30,8 @@ Generator make_generator(const RlOptions& options, const Scenario& trainer) {
   const Serving serving{.tensor_parallel = asked.tensor_parallel,
                         .attention_data_parallel = asked.attention_data_parallel,
                         .format = asked.format,
-                        .eager = asked.eager};
+                        .eager = asked.eager,
+                        .host = asked.host};
   const double share = asked.memory.value_or(asked.colocated() ? kColocatedMemory : engine.memory);
   Generator generator{.model = DecodeModel(*trainer.transformer, cluster, engine, serving),
                       .memory = share};
@@ -56,6 +58,41 @@ Generator make_generator(const RlOptions& options, const Scenario& trainer) {
         format(generator.model.weights()), 100 * share, format(generator.model.gpu().memory),
         sequence));
   return generator;
+}
+
+std::string what_serves(const RlOptions& options, const Scenario& trainer) {
+  const auto serves = [&](const auto& change) {
+    RlOptions changed = options;
+    change(changed);
+    try {
+      make_generator(changed, trainer);
+      return true;
+    } catch (const std::invalid_argument&) {
+      return false;
+    }
+  };
+  constexpr int kMostRanks = 64;
+  for (int ranks = 1; ranks <= kMostRanks; ranks *= 2)
+    if (serves([&](RlOptions& one) { one.generator.tensor_parallel = ranks; }))
+      return fmt::format("generator: {{tensor_parallel: {}}}", ranks);
+  for (const double share : {0.7, 0.8, 0.9})
+    if (serves([&](RlOptions& one) { one.generator.memory = share; }))
+      return fmt::format("generator: {{memory: {}}}", share);
+  for (const std::string& engine : engine_names())
+    if (serves([&](RlOptions& one) { one.generator.engine = engine; }))
+      return fmt::format("generator: {{engine: {}}}", engine);
+  for (const std::string& format : served_formats())
+    if (serves([&](RlOptions& one) { one.generator.format = parse_served_format(format); }))
+      return fmt::format("generator: {{format: {}}}", format);
+  const RlLengths& lengths = options.lengths;
+  const double most = std::floor(longest(lengths) / 2);
+  if (serves([&](RlOptions& one) {
+        one.lengths.prompt.limit = std::min(lengths.prompt.limit, most);
+        one.lengths.response.limit = most;
+      }))
+    return fmt::format("lengths: {{response: {{mean: {:g}, limit: {:.0f}}}}}",
+                       lengths.response.mean, most);
+  return "another model, other GPUs or more nodes: no single change of rl.generator serves";
 }
 
 std::vector<Request> requests_of(const RlOptions& options, double most, std::uint64_t seed,

@@ -23,6 +23,8 @@ struct Generator {
 Cluster generator_cluster(const RlOptions& options, const Cluster& trainer);
 /// std::invalid_argument where copies do not fit onto these GPUs, or sequences into their caches.
 Generator make_generator(const RlOptions& options, const Scenario& trainer);
+/// The first single change with which make_generator() has copies, as a remedy.
+std::string what_serves(const RlOptions& options, const Scenario& trainer);
 /// The prompts and responses of a step, drawn from the seed, of `most` tokens together.
 std::vector<Request> requests_of(const RlOptions& options, double most, std::uint64_t seed,
                                  std::int64_t step);

@@ -30,6 +30,9 @@ constexpr Choices<RlAlgorithm> kAlgorithms = {
 constexpr Choices<TakeOrder> kTakeOrders = {{"ended", TakeOrder::ended},
                                             {"begun", TakeOrder::begun}};
 
+constexpr Choices<Balance> kBalances = {{"tokens", Balance::tokens},
+                                        {"sequences", Balance::sequences}};
+
 Fields<Lengths> length_fields() {
   using L = Lengths;
   return {required("mean", &L::mean, form::positive(), "Mean in tokens, of what the limit cuts."),
@@ -77,6 +80,9 @@ Fields<GeneratorOptions> generator_fields() {
              "vLLM gpu_memory_utilization; SGLang mem_fraction_static"),
       field("sequences", &G::sequences, form::integer(1, kMost),
             "Sequences at a time, of a tensor group.", "vLLM max_num_seqs"),
+      field("host", &G::host,
+            "Host time of each step, beside the engine's own: what runs in its process.",
+            "`rehearse import log --calibrate`"),
       implied("nodes", &G::nodes, form::integer(0, 100'000),
               "Nodes of its own, beside the cluster's and like them; 0: the trainer's GPUs."),
       field("sleeps", &G::sleeps, "It gives its memory back while the trainer computes.",
@@ -108,6 +114,15 @@ Fields<RefitOptions> refit_fields() {
   return {silent("time", &R::time, "Of one exchange of weights."),
           silent("rate", &R::rate, "Bytes of the model in 16 bits, over that time.",
                  "platforms/refits.yaml")};
+}
+
+Fields<MeasuredPasses> measured_fields() {
+  using M = MeasuredPasses;
+  return {field("training", &M::training, form::positive(),
+                "How long training took in your run, over what is predicted.",
+                "`rehearse import log --calibrate`"),
+          field("forward", &M::forward, form::positive(), "The same of passes forward alone.",
+                "`rehearse import log --calibrate`")};
 }
 
 void check_refit(Map& map, RefitOptions& refit) {
@@ -144,12 +159,17 @@ Fields<RlOptions> rl_fields() {
             "verl ppo_epochs; TRL num_iterations"),
       field("packing", &R::packing, "Responses fill samples; false: each is padded to the limits.",
             "verl use_remove_padding; NeMo-RL sequence_packing"),
+      field("balance", &R::balance, form::choice<Balance>(kBalances),
+            "What an update deals equally to replicas: the longest sequences make one the last.",
+            "tokens: NeMo-RL's packs; sequences: verl's mini-batches, TRL"),
       silent("generator", &R::generator, form::map<GeneratorOptions>(generator_fields()),
              "What generates."),
       silent("staleness", &R::staleness, form::map<StalenessOptions>(staleness_fields()),
              "How far generation may lag."),
       silent("refit", &R::refit, form::map<RefitOptions>(refit_fields(), check_refit),
-             "How new weights come to the generator; else at its kind's usual rate.")};
+             "How new weights come to the generator; else at its kind's usual rate."),
+      silent("measured", &R::measured, form::map<MeasuredPasses>(measured_fields()),
+             "What a log of the same training measured of the trainer's passes.")};
 }
 
 void check_staleness(Map& map, const RlOptions& rl) {
@@ -185,13 +205,21 @@ void check_rl(Map& map, RlOptions& rl) {
         fmt::format("a step of {} sequences is more than {}", rl.sequences(), kMostOfAStep),
         "prompts: 128, and generations: 16");
   if (!generates(rl.algorithm)) {
-    for (const char* key : {"generator", "staleness", "refit"})
+    for (const char* key :
+         {"generations", "generator", "staleness", "refit", "reward", "old_log_probs", "critic"})
       if (map.has(key))
         map.at_key(key).fail(
             fmt::format("{} trains on given responses and generates none", to_string(rl.algorithm)),
             "leave it out, or take algorithm: grpo");
     return;
   }
+  if (rl.critic && rl.algorithm != RlAlgorithm::ppo)
+    map.at_key("critic").fail(
+        fmt::format("{} has no values that a critic would tell", to_string(rl.algorithm)),
+        "algorithm: ppo, or leave it out");
+  if (rl.balance == Balance::sequences && !rl.packing)
+    map.at_key("balance").fail("padded sequences are as long as each other",
+                               "leave it out, or packing: true");
   if (rl.staleness.limit > 0 && rl.generator.colocated())
     map.at_key("staleness")
         .fail("a generator on the trainer's GPUs generates while that waits, and never lags",

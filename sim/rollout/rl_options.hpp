@@ -46,6 +46,7 @@ struct GeneratorOptions {
   bool eager = false;            ///< without CUDA graphs
   std::optional<double> memory;  ///< share of a GPU; nothing: the engine's
   std::int64_t sequences = 256;  ///< at a time, of a tensor group
+  Seconds host{0};               ///< of each step, beside what the engine's own takes
   std::int64_t nodes = 0;        ///< of the cluster's kind, beside it; 0: the trainer's own GPUs
   bool sleeps = true;            ///< it gives its memory back while others compute
   bool trainer_sleeps = false;   ///< and the trainer's parameters and states go to the host
@@ -68,9 +69,18 @@ struct StalenessOptions {
   bool stream = false;  ///< an update begins where its own responses are there
 };
 
+/// What an update deals equally to the trainer's replicas. Dealt sequences leave the replica with
+/// the longest ones the last to end.
+enum class Balance { tokens, sequences };
+
 struct RefitOptions {
   std::optional<Seconds> time;
   std::optional<BytesPerSecond> rate;  ///< of the model's bytes in 16 bits
+};
+
+/// How long passes took in a user's own run, over what is predicted of them.
+struct MeasuredPasses {
+  double training = 1, forward = 1;
 };
 
 /// The section `rl:` of a scenario.
@@ -87,9 +97,11 @@ struct RlOptions {
   std::int64_t updates = 1;   ///< of the optimizer in a step
   std::int64_t epochs = 1;    ///< over the responses
   bool packing = true;        ///< responses fill samples; else each is padded to the limit
+  Balance balance = Balance::tokens;
   GeneratorOptions generator;
   StalenessOptions staleness;
   RefitOptions refit;
+  MeasuredPasses measured;
 
   /// Sequences of a step: responses; of DPO and reward models both of each pair.
   std::int64_t sequences() const;

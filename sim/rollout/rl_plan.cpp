@@ -58,7 +58,7 @@ std::string split_words(const RlSplit& split) {
 
 RlPlan rl_plan(const Document& document,
                const std::function<void(std::size_t done, std::size_t all)>& progress) {
-  const RlQuestion asked = read_rl_question(document);
+  const RlQuestion asked = read_rl_question(document, false);
   if (!generates(asked.options.algorithm))
     document.root().as_map().at_key("rl").fail(
         fmt::format("{} generates nothing, and has no splits", to_string(asked.options.algorithm)),

@@ -17,6 +17,7 @@
 #include "rollout/forward_pass.hpp"
 #include "rollout/refit.hpp"
 #include "rollout/rl_generator.hpp"
+#include "rollout/samples.hpp"
 #include "scenario/training_part.hpp"
 #include "strategy/program_builder.hpp"
 
@@ -25,45 +26,6 @@ namespace {
 
 /// Context and CUDA graphs of an engine that sleeps (vLLM's sleep mode frees weights and cache).
 constexpr double kAsleep = 2.0 * 1024 * 1024 * 1024;
-
-/// The scenario's own, or with samples that are full of such sequences.
-std::vector<std::string> packed_samples(Map& root, const RlOptions& options) {
-  Map model = root.require("model").as_map();
-  const std::optional<Value> sequence = model.optional("sequence");
-  if (!sequence)
-    root.at_key("model").fail("how many tokens a sample has is not said",
-                              "model: {sequence: 4096, ...}, with place for prompt and response");
-  if (!options.packing || sequence->is_map()) return {};
-  const Lengths both = total(options.lengths);
-  const auto tokens = static_cast<double>(sequence->as_integer(1, 100'000'000));
-  if (both.mean > tokens)
-    sequence->fail(fmt::format("a prompt and its response have {:.0f} tokens in the mean, and a "
-                               "sample {:.0f}",
-                               both.mean, tokens),
-                   fmt::format("sequence: {:.0f} or more", std::ceil(both.mean)));
-  return {
-      fmt::format("model.sequence={{packed: {:.0f}, documents: {{mean: {:.6g}, deviation: "
-                  "{:.6g}}}}}",
-                  tokens, both.mean, both.deviation)};
-}
-
-/// Samples of an update, of all replicas.
-double samples_of_update(const RlOptions& options, const Scenario& trainer) {
-  const auto sequences = static_cast<double>(options.sequences());
-  const double samples = options.packing ? sequences * total(options.lengths).mean /
-                                               static_cast<double>(trainer.model.tokens_per_sample)
-                                         : sequences;
-  return samples / static_cast<double>(options.updates);
-}
-
-/// Micro-batches of an update, so that its samples are trained on.
-void set_micro_batches(const RlOptions& options, Scenario& trainer, TrainerParts& parts) {
-  int* const micro = micro_batches_of(trainer.strategy);
-  const double of_one = machine_of(trainer).schedule.samples_per_iteration / *micro;
-  parts.samples = samples_of_update(options, trainer);
-  *micro = static_cast<int>(std::max(1.0, std::ceil(parts.samples / of_one - 1e-9)));
-  parts.micro_batches = *micro;
-}
 
 Seconds forward_time(const Scenario& trainer) {
   const std::string text = in_child_process([&] {
@@ -96,7 +58,8 @@ int forward_passes_of(const RlOptions& options) {
 
 TrainerRun play(const RlOptions& options, Scenario trainer, bool needs_forward, bool intervals) {
   TrainerRun run;
-  set_micro_batches(options, trainer, run.parts);
+  run.parts.micro_batches = set_micro_batches(options, trainer);
+  run.parts.samples = samples_of_update(options, trainer);
   const Report report = report_of(trainer, {.find_largest_batch = false, .intervals = intervals});
   run.parts.update = report.step_time;
   run.update = {report.step_time, report.step_time};
@@ -151,7 +114,7 @@ void add_forward_memory(const RlQuestion& question, const TrainerParts& trainer,
 void add_trainer_phases(const RlOptions& options, const TrainerRun& run, RlReport& report) {
   const TrainerParts& parts = run.parts;
   const auto updates = static_cast<double>(options.updates);
-  const Seconds forward = updates * parts.forward;
+  const Seconds forward = options.measured.forward * updates * parts.forward;
   const auto phase = [&](const char* name, Seconds time) {
     if (time > Seconds(0)) report.phases.push_back({name, time});
   };
@@ -166,8 +129,8 @@ void add_trainer_phases(const RlOptions& options, const TrainerRun& run, RlRepor
   if (options.has_reference()) phase("reference", references * forward);
   phase("teacher", updates * run.teacher);
   if (!scores)
-    phase("training",
-          (options.critic ? 2 : 1) * static_cast<double>(options.epochs) * updates * parts.update);
+    phase("training", (options.critic ? 2 : 1) * options.measured.training *
+                          static_cast<double>(options.epochs) * updates * parts.update);
 }
 
 Seconds sum(const std::vector<RlPhase>& phases) {
@@ -230,6 +193,9 @@ void add_generation(const RlQuestion& question, const TrainerRun& trainer, RlRep
   report.generation = one.time;
   report.first_copy_idle = one.time - one.mean_copy;
   report.counts = one.counts;
+  report.last_copy = one.last;
+  report.ends = one.ends;
+  std::ranges::sort(report.ends);
   add_memory(generator, trainer.parts, report);
   const Refit refit = refit_of(options, static_cast<double>(question.trainer.model.parameters()));
   const EngineError& off = generator.model.engine().off;
@@ -306,13 +272,12 @@ Scenario read_teacher(Map& root, const Document& document, std::vector<std::stri
 
 }  // namespace
 
-RlQuestion read_rl_question(const Document& document) {
+RlQuestion read_rl_question(const Document& document, bool serves) {
   RlQuestion question;
   Map root = document.root().as_map();
   question.options = read_rl_section(root.require("rl"));
-  const std::vector<std::string> changes = packed_samples(root, question.options);
-  question.trainer =
-      solved(read_training_part(changes.empty() ? document : *document.with_overrides(changes)));
+  Trainer trainer = read_trainer(document, question.options);
+  question.trainer = std::move(trainer.scenario);
   if (question.trainer.strategy.local_sgd)
     root.at_key("strategy")
         .fail("a step of post-training averages at each update", "leave local_sgd out");
@@ -326,24 +291,22 @@ RlQuestion read_rl_question(const Document& document) {
   if (root.has("train") && root.require("train").as_map().has("like"))
     root.at_key("train").fail("what post-training costs in reward is not predicted",
                               "leave train.like (--like) out");
-  if (!question.options.teacher.empty()) question.teacher = read_teacher(root, document, changes);
-  if (!generates(question.options.algorithm)) return question;
+  if (!question.options.teacher.empty())
+    question.teacher = read_teacher(root, document, std::move(trainer.changes));
+  if (!generates(question.options.algorithm) || !serves) return question;
   try {
     make_generator(question.options, question.trainer);
   } catch (const std::invalid_argument& wrong) {
     Map rl = root.require("rl").as_map();
     (rl.has("generator") ? rl.at_key("generator") : root.at_key("rl"))
-        .fail(wrong.what(),
-              "change rl.generator.engine, tensor_parallel, memory or nodes, or limits of "
-              "rl.lengths");
+        .fail(wrong.what(), what_serves(question.options, question.trainer));
   }
   return question;
 }
 
 void check_rl_question(const Document& document) {
   RlQuestion question = read_rl_question(document);
-  TrainerParts parts;
-  set_micro_batches(question.options, question.trainer, parts);
+  set_micro_batches(question.options, question.trainer);
   machine_of(question.trainer);
 }
 
@@ -353,8 +316,7 @@ TrainerRun play_trainer(const RlQuestion& question, bool intervals) {
   TrainerRun run = play(options, question.trainer, needs_forward, intervals);
   if (question.teacher) {
     Scenario teacher = *question.teacher;
-    TrainerParts parts;
-    set_micro_batches(options, teacher, parts);
+    set_micro_batches(options, teacher);
     run.teacher = forward_time(teacher);
   }
   return run;

@@ -18,7 +18,6 @@ struct TrainerParts {
   Seconds forward;                 ///< forward passes alone over the samples of one update
   std::int64_t micro_batches = 1;  ///< of an update, on each replica
   double samples = 0;              ///< of an update
-  double tokens_of_sample = 0;     ///< that are no padding, the mean
   Bytes peak, resident, capacity;  ///< of a GPU: in training, at rest; 0: not known
 };
 
@@ -57,6 +56,8 @@ struct RlReport {
   std::size_t copies = 0;
   double places = 0;  ///< tokens of a tensor group's cache
   BatcherCounts counts;
+  std::vector<CopyLoad> last_copy;  ///< of the one that ends last, if nothing else runs
+  std::vector<Seconds> ends;        ///< of responses, in order, if nothing else runs
   std::optional<LagRun> lag;
   double tokens = 0;                   ///< of prompts and responses in a step
   std::optional<double> usd_per_hour;  ///< of all nodes, the generator's own too
@@ -77,7 +78,8 @@ struct RlQuestion {
   Scenario trainer;                 ///< with samples of the section's lengths
   std::optional<Scenario> teacher;  ///< the same training of the teacher
 };
-RlQuestion read_rl_question(const Document& document);
+/// `serves`: InputError, too, where its generator cannot be.
+RlQuestion read_rl_question(const Document& document, bool serves = true);
 /// The same, and InputError where its schedules cannot be made.
 void check_rl_question(const Document& document);
 

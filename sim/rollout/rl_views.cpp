@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "config/json_text.hpp"
 #include "rollout/rl_step.hpp"
@@ -38,6 +39,41 @@ std::string generation_lines(const RlReport& report) {
       counts.sequence_steps / counts.steps, counts.steps / static_cast<double>(report.copies),
       counts.most_cache, report.places);
   return text;
+}
+
+/// At most this many points of a picture.
+constexpr std::size_t kPoints = 200;
+
+/// Some of `all`, evenly, the last one too.
+template <class T>
+std::vector<T> thinned(const std::vector<T>& all) {
+  if (all.size() <= kPoints) return all;
+  std::vector<T> some;
+  for (std::size_t i = 0; i < kPoints; ++i)
+    some.push_back(all[i * (all.size() - 1) / (kPoints - 1)]);
+  return some;
+}
+
+nlohmann::ordered_json generation_json(const RlReport& report) {
+  nlohmann::ordered_json json{{"time_s", report.generation.value()},
+                              {"tail_idle_s", report.first_copy_idle.value()},
+                              {"copies", report.copies},
+                              {"cache_tokens", report.places},
+                              {"most_cache_tokens", report.counts.most_cache},
+                              {"generated_tokens", report.counts.generated},
+                              {"computed_tokens", report.counts.computed},
+                              {"preemptions", report.counts.preemptions}};
+  auto& load = json["last_copy"] = nlohmann::ordered_json::array();
+  for (const CopyLoad& one : thinned(report.last_copy))
+    load.push_back(
+        {{"at_s", one.at.value()}, {"sequences", one.sequences}, {"cache_tokens", one.cache}});
+  auto& ends = json["ends"] = nlohmann::ordered_json::array();
+  std::vector<std::size_t> places(report.ends.size());
+  std::iota(places.begin(), places.end(), 0);
+  for (const std::size_t at : thinned(places))
+    ends.push_back({{"share", static_cast<double>(at + 1) / static_cast<double>(places.size())},
+                    {"at_s", report.ends[at].value()}});
+  return json;
 }
 
 }  // namespace
@@ -117,15 +153,7 @@ std::string to_json(const RlReport& report) {
                       {"beside_bytes", phase.beside.value()},
                       {"capacity_bytes", phase.capacity.value()},
                       {"fits", phase.fits()}});
-  if (generates(report.options.algorithm))
-    document["generation"] = {{"time_s", report.generation.value()},
-                              {"tail_idle_s", report.first_copy_idle.value()},
-                              {"copies", report.copies},
-                              {"cache_tokens", report.places},
-                              {"most_cache_tokens", report.counts.most_cache},
-                              {"generated_tokens", report.counts.generated},
-                              {"computed_tokens", report.counts.computed},
-                              {"preemptions", report.counts.preemptions}};
+  if (generates(report.options.algorithm)) document["generation"] = generation_json(report);
   if (report.lag)
     document["staleness"] = {{"mean", report.lag->mean_age},
                              {"most", report.lag->most_age},

@@ -1,10 +1,13 @@
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <cmath>
 
 #include "base/error.hpp"
 #include "predict/measured_job.hpp"
 #include "rollout/forward_pass.hpp"
+#include "rollout/rl_log.hpp"
 #include "rollout/rl_step.hpp"
+#include "rollout/samples.hpp"
 
 namespace rehearse {
 namespace {
@@ -84,6 +87,95 @@ BOOST_AUTO_TEST_CASE(a_forward_pass_is_a_third_of_an_update) {
   for (const RlPhase& phase : report.phases) sum += phase.time.value();
   BOOST_TEST(sum == report.step.value(), boost::test_tools::tolerance(1e-9));
   BOOST_TEST(to_json(report) == to_json(rl_step(question)));
+}
+
+BOOST_AUTO_TEST_CASE(keys_without_a_meaning_are_refused) {
+  for (const char* const wrong :
+       {"algorithm: dpo, prompts: 8, generations: 4, ", "algorithm: dpo, prompts: 8, reward: 1s, ",
+        "algorithm: kto, prompts: 8, old_log_probs: false, ", "prompts: 8, critic: true, "})
+    BOOST_CHECK_THROW(read(std::string("{") + wrong + kLengths + "}"), InputError);
+}
+
+BOOST_AUTO_TEST_CASE(tokens_dealt_equally_are_the_mean_and_sequences_the_fullest) {
+  RlOptions options =
+      read(std::string("{prompts: 64, generations: 16, updates: 4, ") + kLengths + "}").options;
+  const double mean = 1024 * 900.0 / (4 * 8);
+  BOOST_TEST(fullest_tokens(options, 8, 1) == mean, boost::test_tools::tolerance(1e-9));
+  options.balance = Balance::sequences;
+  // The largest of 8 sums of 32 lies 1.42 deviations above their mean (normal order statistics).
+  const double expected = mean + 1.42 * std::sqrt(32.0) * 500;
+  BOOST_TEST(fullest_tokens(options, 8, 1) == expected, boost::test_tools::tolerance(0.05));
+  options.lengths.response.deviation = 0;
+  BOOST_TEST(fullest_tokens(options, 8, 1) == mean, boost::test_tools::tolerance(1e-9));
+}
+
+BOOST_AUTO_TEST_CASE(micro_batches_by_tokens_hold_what_there_is) {
+  const auto trainer = [](const std::string& rest) {
+    return read_rl_question(
+               *Document::parse("model: {use: llama_3_8b, sequence: 40000, batch_per_gpu: 1, "
+                                "precision: bf16_master}\n"
+                                "cluster: {use: aws_p5, nodes: 1}\nstrategy: {fsdp: {}}\n"
+                                "optimizer: {adamw: {}}\n"
+                                "rl: {" +
+                                    rest + kLengths + "}\n",
+                                "rl.yaml"))
+        .trainer;
+  };
+  // 8 * 16 * 900 tokens on 8 GPUs: 14,400 of each, in one sample of blocks of 128.
+  BOOST_TEST(trainer("prompts: 8, generations: 16, ").model.tokens_per_sample == 14464);
+  // Four times as many fill two samples of 28,800.
+  BOOST_TEST(trainer("prompts: 32, generations: 16, ").model.tokens_per_sample == 28800);
+}
+
+BOOST_AUTO_TEST_CASE(logs_tell_lengths_and_parts) {
+  // verl-project/verl#1208, NVIDIA-NeMo/RL#1052 and a line of TRL's console, shortened.
+  const auto verl = read_rl_log(
+      "(TaskRunner pid=16292) step:1 - response_length/mean:900.0 - timing_s/step:400.0\n"
+      "(TaskRunner pid=16292) step:2 - response_length/mean:324.958 - response_length/max:1024.000 "
+      "- prompt_length/mean:102.534 - timing_s/gen:74.020 - timing_s/old_log_prob:3.566 - "
+      "timing_s/ref:3.420 - timing_s/update_actor:14.302 - timing_s/step:np.float64(96.551) - "
+      "timing_per_token_ms/gen:0.1\n",
+      "verl.log");
+  BOOST_REQUIRE(verl.has_value());
+  BOOST_TEST(verl->response.value() == 324.958);
+  BOOST_TEST(verl->prompt.value() == 102.534);
+  BOOST_TEST(verl->generation.value() == 74.02);
+  BOOST_TEST(verl->training.value() == 14.302);
+  BOOST_TEST(verl->step.value() == 96.551);
+  const auto nemo = read_rl_log(
+      "  \xE2\x80\xA2 Total step time: 66.55s\n  \xE2\x80\xA2 exposed_generation: 32.52s (48.9%)\n"
+      "  \xE2\x80\xA2 policy_training: 25.05s (37.6%)\n"
+      "  \xE2\x80\xA2 policy_and_reference_logprobs: 4.78s (7.2%)\n"
+      "  \xE2\x80\xA2 weight_sync: 0.13s (0.2%)\n",
+      "nemo.log");
+  BOOST_REQUIRE(nemo.has_value());
+  BOOST_TEST(nemo->training.value() == 25.05);
+  BOOST_TEST(nemo->scores.value() == 4.78);
+  BOOST_TEST(nemo->refit.value() == 0.13);
+  BOOST_TEST(!nemo->generation.has_value());
+  const auto table =
+      read_rl_log("step,completions/mean_length,step_time\n1,200,9.5\n2,210.5,7.25\n", "trl.csv");
+  BOOST_REQUIRE(table.has_value());
+  BOOST_TEST(table->response.value() == 210.5);
+  BOOST_TEST(table->step.value() == 7.25);
+  BOOST_TEST(!read_rl_log("nothing of the kind", "other.log").has_value());
+  BOOST_CHECK_THROW(read_rl_log("timing_s/gen:3.0\n", "short.log"), InputError);
+}
+
+BOOST_AUTO_TEST_CASE(a_calibrated_step_is_within_a_few_percent_of_its_log) {
+  // Parts of NVIDIA-NeMo/RL#959 on one node, as verl's metrics would say them.
+  const auto document = Document::parse(
+      scenario(std::string("{prompts: 64, generations: 32, reference: true, ") + kLengths + "}"),
+      "rl.yaml");
+  const auto log = read_rl_log(
+      "step:1 - response_length/mean:795 - prompt_length/mean:120 - timing_s/gen:58 - "
+      "timing_s/old_log_prob:9 - timing_s/ref:9 - timing_s/update_actor:38 - "
+      "timing_s/update_weights:5 - timing_s/step:121\n",
+      "log");
+  const RlCalibration made = calibrate_rl(*document, *log);
+  BOOST_TEST(made.left.empty());
+  for (const RlCalibratedPart& part : made.parts)
+    BOOST_TEST(part.after == part.measured, boost::test_tools::tolerance(0.03));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -14,6 +14,7 @@ const pages = {
   "rehearse.measured_comparison/1": { draw: measuredComparisonPage, about: (both) => [`A is ${both.first.name}`, `B is ${both.second.name}`] },
   "rehearse.forecast/1": { draw: forecastPage, about: () => ["What staleness does to accuracy"] },
   "rehearse.curves/1": { draw: curvesPage, about: () => ["Runs that differ by seed or order of updates alone"] },
+  "rehearse.rollout/1": { draw: rolloutPage, about: (step) => [`${step.algorithm} of ${step.network} on ${plural(step.gpus, "GPU")}, ${plural(step.sequences, "sequence")} a step; from ${step.scenario}`] },
   "rehearse.validation/2": { draw: validationPage, about: () => ["Predictions beside what was measured"] },
 };
 

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "config/document.hpp"
+#include "rollout/rl_options.hpp"
+#include "scenario/scenario.hpp"
+
+namespace rehearse::inline rollout {
+
+/// Tokens of an update that the fullest of `replicas` trains on, the mean over a step's updates.
+/// Where tokens are dealt equally it is their mean; where sequences are, lengths are drawn.
+double fullest_tokens(const RlOptions& options, double replicas, std::uint64_t seed);
+
+/// A trainer with its samples, and the changes of the file that made them.
+struct Trainer {
+  Scenario scenario;
+  std::vector<std::string> changes = {};
+};
+
+/// The training of a step. `model.sequence` is the most that a sample holds. Packed, a replica's
+/// tokens of an update fill as few samples as they can, equally; a pipeline's samples are padded to
+/// that most (NeMo-RL: megatron/data.py, pad_full_seq_to). Padded, each sequence is as long as its
+/// limits. InputError at what is wrong.
+Trainer read_trainer(const Document& document, const RlOptions& options);
+
+/// Samples of an update, of all replicas, that are no padding.
+double samples_of_update(const RlOptions& options, const Scenario& trainer);
+/// Micro-batches of an update, so that the fullest replica's samples are trained on; sets them.
+int set_micro_batches(const RlOptions& options, Scenario& trainer);
+
+}  // namespace rehearse::inline rollout
