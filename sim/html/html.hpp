@@ -10,8 +10,8 @@ namespace rehearse::inline html {
 /// (`rehearse.report/1`), a sweep (`rehearse.study/1`), a plan (`rehearse.plan/1`), an explanation
 /// (`rehearse.explain/1`), two predictions (`rehearse.compare/1`), a forecast
 /// (`rehearse.forecast/1`), measurements (`rehearse.measured/1`,
-/// `rehearse.measured_comparison/1`), a step of post-training (`rehearse.rollout/1`), several runs' ends
-/// (`rehearse.curves/1`) or a comparison
+/// `rehearse.measured_comparison/1`), a step of post-training (`rehearse.rollout/1`), several runs'
+/// ends (`rehearse.curves/1`) or a comparison
 /// (`rehearse.validation/2`). The page holds the document, and draws itself from it in the
 /// browser (what a sweep's points say alike stands in `extras.shared`); `extras` is what its charts
 /// need besides (run_extras in timeline.hpp; null: nothing). All texts in both are shown as text:
