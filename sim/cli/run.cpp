@@ -119,12 +119,18 @@ std::shared_ptr<const Document> rl_document(const RunCommand& command) {
 }
 
 void run_rl(const Document& document, const RunCommand& command) {
-  const bool other = command.advice || command.replay || !command.trace.empty() ||
-                     !command.updates.empty() || !command.memory_snapshot.empty();
-  if (other)
+  std::vector<std::string> others;
+  for (const auto& [is_given, name] :
+       {std::pair(command.advice, "--advice"), std::pair(command.replay, "--replay"),
+        std::pair(!command.trace.empty(), "--trace"),
+        std::pair(!command.updates.empty(), "--updates"),
+        std::pair(!command.memory_snapshot.empty(), "--memory-snapshot")})
+    if (is_given) others.emplace_back(name);
+  if (!others.empty())
     throw InputError(
-        "rehearse: error: of a step of post-training there is a report alone\n"
-        "remedy: leave out --advice, --trace, --updates, --memory-snapshot and --replay");
+        fmt::format("rehearse: error: of a step of post-training there is a report alone\n"
+                    "remedy: leave out {}",
+                    fmt::join(others, ", ")));
   check_outputs({{"--output", command.answer.output}, {"--html", command.answer.html}});
   const RlQuestion question = read_rl_question(document);
   if (command.dry_run) {

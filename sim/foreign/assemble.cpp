@@ -104,6 +104,46 @@ void put_cluster(const Facts& facts, const Asked& asked, const std::string& name
   if (nodes > 0) root.put("cluster.nodes", std::to_string(nodes));
 }
 
+[[noreturn]] void fail_at_fact(const Fact& fact, const std::string& message,
+                               const std::string& remedy) {
+  fail_at(fact.place, fmt::format("{}: {}", fact.key, message), remedy);
+}
+
+/// The mesh has all ranks (torchtitan's ParallelDims, accelerate's ParallelismConfig), and a batch
+/// is its micro-batches (DeepSpeed's _batch_assertion).
+void check_ranks(const Facts& facts, const Asked& asked) {
+  std::int64_t replica = 1;
+  for (const char* degree :
+       {"tensor_parallel", "pipeline_parallel", "context_parallel", "context_parallel.degree"})
+    replica *= std::max<std::int64_t>(1, count_of(facts, std::string("strategy.") + degree));
+  const std::int64_t gpus = gpus_of(facts, asked);
+  const auto shards = facts.find("shards");
+  if (shards != facts.end() && shards->second.place.source) {
+    const std::int64_t of_each = std::max<std::int64_t>(1, count_of(facts, "replicas"));
+    const std::int64_t ranks = count_of(facts, "shards") * of_each * replica;
+    if (ranks > 0 && ranks != gpus)
+      fail_at_fact(
+          shards->second,
+          fmt::format("all degrees together are of {} ranks, and the machines have {} GPUs", ranks,
+                      gpus),
+          "say machines with as many GPUs with --on, or change a degree");
+  }
+  const auto batch = facts.find("global_batch");
+  const auto steps = facts.find("accumulation");
+  if (batch == facts.end() || steps == facts.end() || !batch->second.place.source ||
+      !steps->second.place.source || gpus % replica != 0)
+    return;
+  const std::int64_t parts =
+      count_of(facts, "micro_batch") * count_of(facts, "accumulation") * (gpus / replica);
+  if (parts > 0 && count_of(facts, "global_batch") != parts)
+    fail_at_fact(batch->second,
+                 fmt::format("{} samples are not {} x {} of each of {} replicas",
+                             count_of(facts, "global_batch"), count_of(facts, "micro_batch"),
+                             count_of(facts, "accumulation"), gpus / replica),
+                 fmt::format("--accumulation {} leaves it out, and keeps the rest",
+                             count_of(facts, "accumulation")));
+}
+
 bool in_parts_of(const Facts& facts) {
   for (const char* key : {"tensor_parallel", "pipeline_parallel", "context_parallel",
                           "context_parallel.degree", "expert_parallel"})
@@ -209,6 +249,13 @@ void answer(const Asked& asked, Facts& facts) {
   }
 }
 
+std::int64_t gpus_of(const Facts& facts, const Asked& asked) {
+  const bool counted = asked.on.find_first_not_of("0123456789") > 0;
+  const std::int64_t gpus = count_of(facts, "gpus");
+  if (!counted && gpus > 0) return gpus;
+  return static_cast<std::int64_t>(typed_cluster(asked.on, "--on").gpu_count());
+}
+
 std::vector<Missing> missing_of(const Facts& facts, const Asked& asked) {
   std::vector<Missing> missing;
   const std::string dims = "model.transformer.";
@@ -239,6 +286,7 @@ std::string assemble(Facts facts, const std::string& framework, const Asked& ask
   fill_post_training(facts, asked, name);
   derive(facts, framework);
   leave_alone(asked, facts);
+  check_ranks(facts, asked);
   Section root;
   root.put("description", fmt::format("imported from {}", name));
   const std::string version = value_of(facts, "framework_version");

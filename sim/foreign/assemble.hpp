@@ -31,6 +31,9 @@ struct Missing {
 /// Puts what was asked in the place of what the file says.
 void answer(const Asked& asked, Facts& facts);
 
+/// GPUs of the machines that `--on` names, or of as many nodes of their kind as the file has.
+std::int64_t gpus_of(const Facts& facts, const Asked& asked);
+
 /// A step of post-training (facts rl.X), from what its file says of batches and lengths: what its
 /// samples, updates and limits are. InputError where lengths are none.
 void fill_post_training(Facts& facts, const Asked& asked, const std::string& name);

@@ -98,7 +98,19 @@ void tell_defaults(Translation& told, const Asked& asked) {
   for (const std::string& target : adapters_left_out(told.facts))
     told.left.push_back(
         {"(adapters)", target, "no linear layer of this network by itself", {}, ""});
-  if (!has(told.facts, "model.sequence") && asked.sequence.empty())
+  std::int64_t gpus = count_of(told.facts, "gpus");
+  if (gpus == 0)
+    gpus = std::max<std::int64_t>(1, count_of(told.facts, "nodes")) *
+           count_of(told.facts, "gpus_per_node");
+  if (!asked.on.empty() && gpus > 0 && gpus_of(told.facts, asked) != gpus)
+    told.left.push_back({"(machines)",
+                         "",
+                         fmt::format("--on has {} GPUs in the place of the file's {}",
+                                     gpus_of(told.facts, asked), gpus),
+                         {},
+                         ""});
+  if (!has(told.facts, "model.sequence") && asked.sequence.empty() &&
+      !has(told.facts, "rl.algorithm"))
     told.left.push_back({"(no length)", "", "the network's own length, or --sequence N", {}, ""});
   for (const auto& [name, fact] : told.facts)
     if (fact.key.empty() && (name == "micro_batch" || name == "model.sequence") &&

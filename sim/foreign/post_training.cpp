@@ -48,11 +48,6 @@ void say_number(Facts& facts, const std::string& name, double value) {
   say(facts, name, fmt::format("{:g}", value));
 }
 
-std::int64_t gpus_of(const Facts& facts, const Asked& asked) {
-  if (const std::int64_t gpus = count_of(facts, "gpus"); gpus > 0) return gpus;
-  return static_cast<std::int64_t>(typed_cluster(asked.on, "--on").gpu_count());
-}
-
 /// Sequences of a prompt that are trained on: responses, or both of a pair.
 std::int64_t of_prompt(const Facts& facts) {
   const std::string algorithm = value_of(facts, "rl.algorithm");

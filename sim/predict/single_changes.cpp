@@ -85,6 +85,7 @@ class Changes {
   Changes(const Document& document, const Scenario& scenario)
       : scenario_(scenario), root_(document.root().as_map()) {
     if (is_one_layout(scenario.strategy)) {
+      add_replicas(NamedText(root_.require("strategy")));
       add_layout(*scenario.strategy.layout);
       add_checkpointing();
       add_micro_batch(*scenario.strategy.layout);
@@ -160,6 +161,22 @@ class Changes {
       add_strategy_change("ZeRO-1", strategy.as("zero").with("stage", "1"));
     add_replicated(options, strategy);
   }
+  /// Of Megatron-LM: the distributed optimizer, or PyTorch's FSDP2.
+  void add_replicas(const NamedText& strategy) {
+    const auto* megatron = sync_in<MegatronDdp>(scenario_.strategy);
+    if (megatron == nullptr) return;
+    if (!megatron->use_distributed_optimizer)
+      add_strategy_change("ZeRO-1", strategy.as("zero").with("stage", "1"));
+    if (scenario_.strategy.layout->mesh.pipeline == 1)
+      add_strategy_change("FSDP2",
+                          strategy.as("fsdp2").only({"gradient_accumulation", "algorithm"}));
+  }
+  /// Twice as much as `now`, and so on.
+  static std::vector<int> degrees_to(int most, int now) {
+    std::vector<int> all;
+    for (int degree = 2 * now; degree <= most; degree *= 2) all.push_back(degree);
+    return all;
+  }
   void add_to_shards(const ShardedParameters& options, const NamedText& strategy) {
     if (options.keeps_tensors()) {
       if (options.sharding == Sharding::shard_grad_op)
@@ -183,21 +200,27 @@ class Changes {
     if (!options.limit_all_gathers)
       add_strategy_change("limit_all_gathers", strategy.with("limit_all_gathers", "true"));
   }
-  /// More ranks to a replica of the model, by one axis; what its rules forbid is left out later.
+  /// More ranks to a replica of the model, by one axis, tensor and expert ranks up to a node; what
+  /// its rules forbid is left out later.
   void add_layout(const Layout& layout) {
+    const int node = scenario_.cluster.groups.front().node.gpus;
     for (const MeshAxis axis : {MeshAxis::pipeline, MeshAxis::tensor, MeshAxis::context}) {
       Layout larger = layout;
       int& degree = axis == MeshAxis::pipeline ? larger.mesh.pipeline
                     : axis == MeshAxis::tensor ? larger.mesh.tensor
                                                : larger.mesh.context;
-      degree *= 2;
-      if (!mesh_on(larger, scenario_.cluster.gpu_count()) || layout.order) continue;
-      add(fmt::format("{} parallelism of {}", to_string(axis), degree),
-          fmt::format("strategy.{}_parallel={}", to_string(axis), degree));
+      const int most = axis == MeshAxis::tensor ? std::max(node, 2 * degree) : 2 * degree;
+      for (const int ranks : degrees_to(most, degree)) {
+        degree = ranks;
+        if (!mesh_on(larger, scenario_.cluster.gpu_count()) || layout.order) continue;
+        add(fmt::format("{} parallelism of {}", to_string(axis), ranks),
+            fmt::format("strategy.{}_parallel={}", to_string(axis), ranks));
+      }
     }
     if (!scenario_.transformer || !scenario_.transformer->experts) return;
-    add(fmt::format("expert parallelism of {}", 2 * layout.mesh.expert),
-        fmt::format("strategy.expert_parallel={}", 2 * layout.mesh.expert));
+    for (const int ranks : degrees_to(std::max(node, 2 * layout.mesh.expert), layout.mesh.expert))
+      add(fmt::format("expert parallelism of {}", ranks),
+          fmt::format("strategy.expert_parallel={}", ranks));
   }
   void add_micro_batch(const Layout& layout) {
     const std::int64_t batch = scenario_.batch_per_gpu;
