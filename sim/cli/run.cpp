@@ -140,10 +140,10 @@ void run_rl(const Document& document, const RunCommand& command) {
     return write_answer({.table = text, .json = {}}, command.answer);
   }
   const RlReport report = rl_step(question, play_trainer(question, command.intervals));
-  if (!command.answer.html.empty()) write_file(command.answer.html, to_html(to_json(report)));
   write_answer({.table = [&](int, bool) { return to_terminal(report); },
                 .json = [&] { return to_json(report); },
-                .csv = [&] { return to_csv(report); }},
+                .csv = [&] { return to_csv(report); },
+                .page = [&] { return to_html(to_json(report)); }},
                command.answer);
   if (!command.fail_unless.empty() && !report.fits())
     throw Error(ExitCode::refuted, fmt::format("rehearse: --fail-unless {}: a phase does not fit",
