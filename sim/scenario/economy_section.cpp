@@ -214,13 +214,23 @@ void check_market(const Value& value, const Scenario& scenario) {
       std::ranges::any_of(groups, [](const NodeGroup& one) { return one.node.prices.any(); });
   const bool has = std::ranges::any_of(
       groups, [&](const NodeGroup& one) { return one.node.prices.in(market).has_value(); });
-  if (priced && !has)
+  const bool is_spot = market == Market::spot;
+  const std::string taken_away =
+      "`failures: {mean_time_to_preemption: 20h, checkpoint: {write: 30s}}`";
+  if (priced && !has) {
+    const auto one = std::ranges::find_if(
+        groups, [](const NodeGroup& group) { return group.node.prices.on_demand.has_value(); });
+    const double usd = one == groups.end() ? 0 : *one->node.prices.on_demand;
     value.fail(fmt::format("no node of the cluster has a {} price", to_string(market)),
-               fmt::format("give it beside the other, `usd_per_hour: {{on_demand: 32.77, {}}}`",
-                           market == Market::spot ? "spot: 11.3" : "reserved: 20.1"));
-  if (market == Market::spot && !preempted)
-    value.fail("spot nodes are taken away: how soon?",
-               "give `failures: {mean_time_to_preemption: 20h, checkpoint: {write: 30s}}`");
+               fmt::format("say what it is there, as `cluster.usd_per_hour: {{on_demand: {:.2f}, "
+                           "{}: {:.2f}}}`{}",
+                           usd, is_spot ? "spot" : "reserved", usd * (is_spot ? 0.4 : 0.6),
+                           is_spot && !preempted
+                               ? ", and how soon spot nodes are taken away, as " + taken_away
+                               : ""));
+  }
+  if (is_spot && !preempted)
+    value.fail("spot nodes are taken away: how soon?", "give " + taken_away);
 }
 
 /// Studies vary what a job does when a node fails, and what its nodes cost: what it has no use for
