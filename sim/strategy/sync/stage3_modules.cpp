@@ -12,10 +12,13 @@ namespace {
 constexpr double kModuleHooks = 19;
 
 /// Modules with parameters of their own, whatever their size: hooks stand at those, too, whose
-/// parameters stay whole. A unit without operators is one.
+/// parameters stay whole. A bias, which takes no pass of its own forward, is its product's. A unit
+/// without operators is one.
 double modules_with_parameters(const Unit& unit) {
-  const auto count = std::ranges::count_if(
-      unit.operators, [](const Operator& one) { return one.parameter_elements > 0; });
+  const auto count = std::ranges::count_if(unit.operators, [](const Operator& one) {
+    const bool is_bias = one.kind == OperatorKind::elementwise && one.forward_elements == 0;
+    return one.parameter_elements > 0 && !is_bias;
+  });
   return count > 0 ? static_cast<double>(count) : 1;
 }
 
