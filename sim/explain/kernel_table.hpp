@@ -43,8 +43,9 @@ struct KernelTable {
   bool is_recorded = false;  ///< measured in a run; then bytes and FLOPs are unknown, and no units
 };
 
-/// Of a record what it measured (recorded_kernel_table). InputError where nothing says what the
-/// network's layers are, or how long a kernel takes.
+/// Lists the kernels of a scenario's network, or those that its record measured
+/// (recorded_kernel_table). InputError where nothing says what the network's layers are, or how
+/// long a kernel takes.
 KernelTable kernel_table(const Scenario& scenario);
 
 /// `rehearse.kernels/1`, two-space indented, keys in a fixed order.

@@ -30,7 +30,7 @@ bool asks_for(const Plan& plan, Metric metric) {
          std::ranges::count(plan.constraints, metric, &Constraint::metric) > 0;
 }
 
-/// What the plan asks for and nobody can say: the length of the training, or machines' prices:
+/// Says what the plan asks for and nobody knows, the length of the training or machines' prices:
 /// "dgx_a100 has no price ... ".
 std::string unknown_text(const PreparedPlan& prepared) {
   const Plan& plan = prepared.plan;

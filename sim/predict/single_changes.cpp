@@ -161,7 +161,7 @@ class Changes {
       add_strategy_change("ZeRO-1", strategy.as("zero").with("stage", "1"));
     add_replicated(options, strategy);
   }
-  /// Of Megatron-LM: the distributed optimizer, or PyTorch's FSDP2.
+  /// Megatron-LM has a distributed optimizer, and takes PyTorch's FSDP2.
   void add_replicas(const NamedText& strategy) {
     const auto* megatron = sync_in<MegatronDdp>(scenario_.strategy);
     if (megatron == nullptr) return;

@@ -11,7 +11,7 @@ namespace rehearse::inline report {
 std::vector<ComputeReport> compute_reports(const Scenario& scenario, const Schedule& schedule,
                                            const std::vector<StepCosts>& costs);
 
-/// What the families take, but for the optimizer.
+/// Sums up what the families take, but for the optimizer.
 Seconds total(const std::vector<FamilyReport>& families);
 
 }  // namespace rehearse::inline report

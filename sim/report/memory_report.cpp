@@ -41,7 +41,8 @@ Bytes buffers_of(const Scenario& scenario, const Schedule& schedule, GroupId whi
                                    static_cast<int>(group.nodes)));
 }
 
-/// Of NCCL's communicators of several ranks that a rank uses; a pipeline's messages go over one.
+/// Sums up NCCL's communicators of several ranks that a rank uses; a pipeline's messages go over
+/// one.
 Bytes communicators_of(const Scenario& scenario, const Schedule& schedule, RankId rank,
                        const std::set<std::size_t>& slots, bool nvlink) {
   std::set<GroupId> used;

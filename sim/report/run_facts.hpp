@@ -33,11 +33,11 @@ struct RunFacts {
   /// The same job with another batch per GPU, for the largest batch that fits; empty: the batch
   /// cannot vary.
   std::function<Schedule(std::int64_t batch)> schedule_at_batch = {};
-  /// Of the measured steps (anatomy_of), where it is at hand.
+  /// It is of the measured steps (anatomy_of), where it is at hand.
   const Anatomy* anatomy = nullptr;
   /// Errors that the costs may have, independent of one another.
   std::vector<ErrorSource> error_sources = {};
-  /// What the errors of its memory come from; empty: its memory is taken as exact.
+  /// Says what the errors of its memory come from; empty: its memory is taken as exact.
   std::function<MemoryMechanisms(const MemoryReport&)> memory_mechanisms = {};
   /// Error of the model itself where all costs are known.
   ModelError model_error = {};

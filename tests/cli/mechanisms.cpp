@@ -170,6 +170,24 @@ BOOST_AUTO_TEST_CASE(kernels_beyond_measurements_widen_the_interval) {
   BOOST_TEST(found == costs.outside_error, boost::test_tools::tolerance(0.05));
 }
 
+// GPT-2 has 76 modules with parameters: in each of 12 blocks two norms and four products, two
+// embeddings, a norm and the head. Its host is launching all the time with hooks so slow.
+BOOST_AUTO_TEST_CASE(hooks_of_zero_3_stand_at_each_module_with_parameters) {
+  const auto step_with = [](int milliseconds) {
+    const auto document = Document::parse(
+        fmt::format("model: {{use: gpt2, batch_per_gpu: 1, precision: bf16_master}}\n"
+                    "cluster: {{use: aws_p5, nodes: 1}}\n"
+                    "framework: deepspeed\n"
+                    "strategy: {{zero: {{stage: 3, module_hook: {}ms}}}}\n"
+                    "run: {{jitter: none, speed_spread: 0, steps: 1, warmup_steps: 1}}\n",
+                    milliseconds),
+        "hooks");
+    return told_of(solved(read_scenario(*document))).step;
+  };
+  constexpr double kPasses = 2, kModules = 76;
+  BOOST_CHECK_CLOSE_FRACTION(step_with(3) - step_with(1), kPasses * kModules * 2e-3, 1e-6);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 }  // namespace
 }  // namespace rehearse
