@@ -13,7 +13,7 @@ struct KeySection {
   std::string_view prefix;  ///< "strategy.ddp."; of files other than scenarios "study/"
   std::string_view title;
   std::string_view source;  ///< who defined the keys and their defaults
-  std::string_view code;    ///< the files that read them, separated by spaces
+  std::string_view code;    ///< files and folders that read them, separated by spaces
   std::vector<Key> keys;
 };
 

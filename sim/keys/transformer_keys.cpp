@@ -108,8 +108,7 @@ std::vector<Key> of_a_network(std::vector<Key> keys) {
 std::vector<KeySection> transformer_keys() {
   constexpr const char* kSource = "Hugging Face transformers";
   constexpr const char* kReader =
-      "sim/scenario/transformer_keys.cpp src/model/mixers/gated_delta_net.cpp "
-      "src/model/mixers/state_space.cpp src/model/mixers/kinds.cpp";
+      "sim/scenario/transformer_keys.cpp src/model/mixers";
   return {{"model.transformer.", "A transformer by its dimensions", kSource, kReader,
            joined({shape_keys(), mixer_keys()})},
           {"model.", "A transformer, changed: beside `use` or `hf`", kSource, kReader,

@@ -95,7 +95,7 @@ struct Attention {
 
 /// How channels of low-rank attention turn: as halves of a head, as pairs of neighbours (DeepSeek
 /// V3), or as complex numbers (V2).
-enum class LatentRotation : std::uint8_t { halves, pairs, complex };
+enum class LatentRotation : std::uint8_t { halves, pairs, complex, none };
 
 /// Low-rank keys and values (transformer.hpp: LatentAttention), as their layer needs them.
 struct Latent {

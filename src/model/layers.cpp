@@ -100,7 +100,8 @@ void Layers::add_bias(std::int64_t out) {
           .parameter_elements = static_cast<double>(out)});
 }
 
-void Layers::linear(const std::vector<std::int64_t>& channels, bool bias, Split split) {
+void Layers::linear(const std::vector<std::int64_t>& channels, bool bias, Split split,
+                    std::size_t whole) {
   const Activation input = current_;
   const ParameterShare weights = split == Split::none ? whole_share() : ParameterShare::sharded;
   const ParameterShare biases = split == Split::columns ? weights : whole_share();
@@ -113,7 +114,8 @@ void Layers::linear(const std::vector<std::int64_t>& channels, bool bias, Split 
     const std::int64_t out = channels[side];
     current_ = entered;
     cast(false);
-    parameter(input.channels * out, weights);
+    const bool divided = side + whole < channels.size();
+    parameter(input.channels * out, divided ? weights : ParameterShare::summed);
     if (bias) parameter(out, biases);
     product(input.channels, out, bias && split != Split::rows);
     if (split != Split::none) narrow_last_product(side == 0);

@@ -67,9 +67,9 @@ class Layers {
 
   // Both kinds of network (layers.cpp).
   /// Linear layers side by side on one input, at every position; the output holds all their
-  /// channels.
+  /// channels. Tensor ranks do not divide the last `whole` of them.
   void linear(const std::vector<std::int64_t>& channels, bool bias = true,
-              Split split = Split::none);
+              Split split = Split::none, std::size_t whole = 0);
   /// Sets the names that adapters use for the outputs of the linear layer that was made last.
   void name_outputs(const std::vector<std::string>& names) { last().layers.back().names = names; }
   /// Weights of the last unit's products are in by out (transformers' Conv1D).

@@ -21,6 +21,7 @@ struct MixerProducts {
   std::vector<std::int64_t> channels;
   std::vector<std::string> names;
   bool bias = false;
+  std::size_t whole = 0;  ///< the last so many: each tensor rank has the whole of them
 };
 
 /// A parameter between these products. Ranks of a tensor-parallel group have parts of it; or all of

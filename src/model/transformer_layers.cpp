@@ -25,9 +25,11 @@ void Layers::latent_heads(const LatentAttention& latent, std::int64_t heads,
   narrow_last_product(true);
   leave_columns(input, begin);
   // Rotation of the queries' and of the shared key's last channels; both sides are put together.
-  current_.channels = heads * (2 * (latent.plain_width + latent.rotated_width));
+  const std::int64_t sides = latent.rotation == LatentRotation::none ? 1 : 2;
+  const std::int64_t side = heads * (latent.plain_width + latent.rotated_width);
+  current_.channels = sides * side;
   move(OperatorKind::elementwise, 3 * current_.elements(), 3 * current_.elements());
-  current_.channels += heads * latent.value_width;
+  current_.channels = 2 * side + heads * latent.value_width;
   current_.gradient = true;
   record({.kind = LayerKind::latent_heads,
           .other = queries.value,

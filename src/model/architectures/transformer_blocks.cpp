@@ -89,7 +89,9 @@ Attention append_latent(TransformerBuild& b, std::int64_t block) {
   b.layers.resume(input);
   b.layers.linear({latent.key_rank + latent.rotated_width}, b.t.qkv_bias);
   b.layers.name_outputs({"kv_a"});
-  b.layers.latent_heads(latent, b.t.heads, queries);
+  LatentAttention turned = latent;
+  if (!b.t.rotates(block)) turned.rotation = LatentRotation::none;
+  b.layers.latent_heads(turned, b.t.heads, queries);
   Attention attention = attention_of(b, block);
   attention.head_width = width;
   attention.value_width = latent.value_width;
@@ -235,7 +237,7 @@ namespace {
 
 void append_mixer(TransformerBuild& b, const MixerPtr& mixer) {
   const MixerProducts products = mixer->products();
-  b.layers.linear(products.channels, products.bias, Split::columns);
+  b.layers.linear(products.channels, products.bias, Split::columns, products.whole);
   b.layers.name_outputs(products.names);
   b.layers.mix(mixer);
   b.layers.linear({b.t.hidden}, products.bias, Split::rows);

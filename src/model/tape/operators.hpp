@@ -116,6 +116,8 @@ struct LinearOptions {
   bool float8 = false;  ///< torchao's: its sides are made narrow for each product
 };
 Tensor linear(Recorder& recorder, const Tensor& input, const LinearOptions& options);
+/// x w^T by a weight, out by in, that a mixer holds.
+Tensor linear(Recorder& recorder, const Tensor& input, const Tensor& weight);
 /// Result of a collective on a tensor, out of place: of other sizes, or of so many positions (all
 /// but the last dimension), and the other way in backward.
 Tensor exchanged(Recorder& recorder, const Tensor& input, const Sizes& sizes);

@@ -123,7 +123,8 @@ void Player::make_rotary_table(std::uint32_t first, Type type) {
   LatentRotation rotation = LatentRotation::halves;
   for (std::uint32_t unit = first; unit < end_ && tokens == 0; ++unit)
     for (const Layer& layer : model_.units[unit].layers) {
-      const bool latent = layer.kind == LayerKind::latent_heads;
+      const bool latent =
+          layer.kind == LayerKind::latent_heads && layer.latent.rotation != LatentRotation::none;
       if (!latent && !(layer.kind == LayerKind::rotate && layer.attention.shared_table)) continue;
       tokens = latent ? layer.out.height : layer.in.height;
       width = latent ? layer.latent.rotated_width : layer.attention.rotated();

@@ -272,16 +272,19 @@ Player::Value Player::latent_heads(const Layer& layer) {
     return transpose(r, reshape(r, x, four), 1, 2);
   };
   const auto turn = [&](const Tensor& x) {
+    if (o.rotation == LatentRotation::none) return x;
     if (o.rotation == LatentRotation::complex) return turned_complex(r, x, rotary_[0]);
     if (o.rotation == LatentRotation::pairs) return turned_pairs(r, x, rotary_);
     return turned(r, x, {rotary_[0], rotary_[1]});
   };
+  Tensor whole_queries = heads_side_by_side(other(layer), o.heads);
+  const bool turns = o.rotation != LatentRotation::none;
   const Tensors queries =
-      split(r, heads_side_by_side(other(layer), o.heads), 3, {o.plain_width, o.rotated_width});
-  const Tensor turned_queries = turn(queries[1]);
+      turns ? split(r, whole_queries, 3, {o.plain_width, o.rotated_width}) : Tensors{};
+  const Tensor turned_queries = turns ? turn(queries[1]) : undefined();
   const Tensor turned_key =
       turn(heads_side_by_side(all > tokens ? exchanged(r, parts[1], all) : parts[1], 1));
-  const Tensor whole_queries = concatenate(r, {queries[0], turned_queries}, 3);
+  if (turns) whole_queries = concatenate(r, {queries[0], turned_queries}, 3);
   const Tensors keys =
       split(r, heads_side_by_side(both, o.heads), 3, {o.plain_width, o.value_width});
   Sizes key = keys[0].sizes;

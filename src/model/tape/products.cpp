@@ -310,6 +310,10 @@ Tensor linear(Recorder& recorder, const Tensor& input, const LinearOptions& opti
   return options.scattered > 0 ? exchanged(recorder, output, options.scattered) : output;
 }
 
+Tensor linear(Recorder& recorder, const Tensor& input, const Tensor& weight) {
+  return folded_product(recorder, {.x = lower(recorder, input), .w = lower(recorder, weight)});
+}
+
 Tensor exchanged(Recorder& recorder, const Tensor& input, const Sizes& sizes) {
   Tensor output = recorder.take(sizes, input.type);
   const bool gathers = sizes.elements() > input.elements();
