@@ -23,6 +23,16 @@ struct LinearAttention {
 };
 MixerPtr mixer(const LinearAttention& dimensions);
 
+/// Kimi Delta Attention (Kimi Team 2025, arXiv:2510.26692), as Kimi Linear has it: a gated delta
+/// net whose decay is of each channel of a key, and whose two gates are of a head's rank.
+struct KimiDeltaAttention {
+  std::int64_t heads = 32, width = 128;
+  std::int64_t kernel = 4;  ///< tokens that the convolution sees
+
+  std::int64_t channels() const { return heads * width; }
+};
+MixerPtr mixer(const KimiDeltaAttention& dimensions);
+
 /// Mamba 2 (Dao and Gu 2024, arXiv:2405.21060), as Nemotron-H has it: a group's heads share what
 /// goes into their states, of `head_width` x `state` each, and comes out of them.
 struct StateSpace {
@@ -63,6 +73,7 @@ struct MixerKind {
 const std::vector<MixerKind>& mixer_kinds();
 // One for each, in its own file.
 MixerKind linear_attention_kind();
+MixerKind kimi_delta_kind();
 MixerKind state_space_kind();
 
 }  // namespace rehearse::inline model

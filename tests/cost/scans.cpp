@@ -15,9 +15,10 @@ Gpu gpu_of(const std::string& cluster) {
   return read_cluster(Document::parse(text, "c.yaml")->root()).groups.at(0).node.gpu;
 }
 
-/// Milliseconds of the scan in a block, of one sequence or several.
+/// Milliseconds of the scan in a block, of one sequence or several; and of so many operators before
+/// and behind it.
 double scan_ms(const Gpu& gpu, MixerPtr scanned, std::int64_t tokens, double samples,
-               Direction direction) {
+               Direction direction, std::size_t before = 0, std::size_t behind = 0) {
   TransformerShape t;
   t.layers = 1;
   t.hidden = t.feed_forward = 128;
@@ -28,8 +29,11 @@ double scan_ms(const Gpu& gpu, MixerPtr scanned, std::int64_t tokens, double sam
   const Model model = transformer_model(t, {.sequence = tokens});
   const Roofline roofline(gpu, Precision::bf16_pure, {}, false);
   Seconds sum{0};
-  for (const Operator& op : model.units[1].operators)
-    if (op.kind == OperatorKind::scan) sum += roofline.time(op, samples, direction);
+  const std::vector<Operator>& all = model.units[1].operators;
+  for (std::size_t i = before; i + behind < all.size(); ++i)
+    if (all[i].kind == OperatorKind::scan)
+      for (std::size_t at = i - before; at <= i + behind; ++at)
+        sum += roofline.time(all[at], samples, direction);
   return sum.value() * 1e3;
 }
 
@@ -100,6 +104,57 @@ BOOST_AUTO_TEST_CASE(a_gated_delta_rule_takes_what_a_gb200_took) {
               {64, 32768, 1, 2.943, 0},
               {32, 8192, 4, 1.806, 5.583}},
              0.08, 0.16);
+}
+
+/// flash-linear-attention's chunk_kda with its norms of queries and keys: what moves bytes stands
+/// before what multiprocessors are busy with, in either pass; norms stand before it, or behind.
+double kimi_ms(const Gpu& gpu, std::int64_t heads, std::int64_t tokens, double samples,
+               Direction direction) {
+  const bool forward = direction == Direction::forward;
+  return scan_ms(gpu, mixer(KimiDeltaAttention{.heads = heads}), tokens, samples, direction,
+                 forward ? 3 : 1, forward ? 0 : 2);
+}
+
+struct KimiRow {
+  const char* gpu;
+  std::int64_t heads, tokens;
+  double samples, measured;  ///< ms
+};
+
+double kimi_error(const std::vector<KimiRow>& rows, Direction direction) {
+  double sum = 0;
+  for (const KimiRow& row : rows) {
+    const double own = kimi_ms(known_gpu(row.gpu), row.heads, row.tokens, row.samples, direction);
+    BOOST_TEST_MESSAGE(row.gpu << ", " << row.heads << " heads, " << row.samples << " x "
+                               << row.tokens << ": " << own << " of " << row.measured);
+    sum += std::abs(own / row.measured - 1);
+  }
+  return sum / static_cast<double>(rows.size());
+}
+
+// Fitted to the H200's first row. Sources: inclusionAI/cuLA@1bc8789, BENCHMARK_H200.md, and
+// @0b252e7, BENCHMARK_GB200.md; PaddlePaddle/flash-attention#133 on an H800; BENCHMARK_H20.md and
+// BENCHMARK_TRAIN_RTX5090.md of MoonshotAI/FlashKDA@9f54414 and @070933c.
+BOOST_AUTO_TEST_CASE(kimi_delta_attention_takes_forward_what_five_gpus_took) {
+  BOOST_TEST(kimi_error({{"H200-SXM", 64, 8192, 1, 1.7774},
+                         {"H200-SXM", 64, 16384, 1, 3.5038},
+                         {"H200-SXM", 64, 16384, 2, 6.9413},
+                         {"GB200", 64, 8192, 1, 1.389},
+                         {"GB200", 64, 16384, 2, 5.340},
+                         {"H800-SXM", 96, 8192, 1, 3.268},
+                         {"H800-SXM", 16, 16384, 2, 2.299},
+                         {"H20", 64, 8192, 1, 2.9587},
+                         {"RTX-5090", 64, 8192, 1, 3.5908},
+                         {"RTX-5090", 96, 8192, 1, 5.4185}},
+                        Direction::forward) <= 0.08);
+}
+
+// docs/kda_h64_8k_15seq_fla_baseline.md of inclusionAI/cuLA@d52cb15, and the RTX 5090's above.
+BOOST_AUTO_TEST_CASE(kimi_delta_attention_takes_backward_what_two_gpus_took) {
+  BOOST_TEST(kimi_error({{"GB200", 64, 8192, 1, 3.471},
+                         {"RTX-5090", 64, 8192, 1, 15.3251 - 3.5908},
+                         {"RTX-5090", 96, 8192, 1, 23.4677 - 5.4185}},
+                        Direction::backward) <= 0.05);
 }
 
 // NVIDIA/Megatron-LM#5829: Nemotron 3 Nano's on a Blackwell, 369 us. Besides its products the

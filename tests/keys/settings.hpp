@@ -103,6 +103,9 @@ inline std::vector<std::vector<std::string>> more_options() {
       {"model={batch_per_gpu: 4, sequence: 64, transformer: {layers: 3, hidden_size: 64, heads: 4, "
        "intermediate_size: 128, vocab_size: 100, qk_layernorm: false, hybrid_override_pattern: "
        "M*-, mamba: {}}}"},
+      {"model={batch_per_gpu: 4, sequence: 64, transformer: {layers: 2, hidden_size: 64, heads: 4, "
+       "intermediate_size: 128, vocab_size: 100, layer_types: [kda, full_attention], attention: "
+       "{kda: {linear_num_heads: 4, linear_head_dim: 8, linear_conv_kernel_dim: 4}}}}"},
       {"model={use: llama_7b, batch_per_gpu: 4, qk_norm: true}"},
       {"model={use: llama_7b, batch_per_gpu: 4, qk_layernorm: true}"},
       {"model={use: llama_7b, batch_per_gpu: 4, sequence: 64, layers: 2, hidden_size: 64, "

@@ -92,6 +92,9 @@ BOOST_AUTO_TEST_CASE(flops_grow_as_the_tokens_do) {
   for (const auto& [t, name, once] :
        {std::tuple(delta_net(), "layers.0",
                    2.0 * 512 * (2 * 512 + 2 * 512 + 64) + 2.0 * 512 * 512 + 8.0 * 32 * 32 * 16),
+        std::tuple(kimi_delta(), "layers.0",
+                   2.0 * 512 * (3 * 512 + 2 * 32 + 16) + 2 * 2.0 * 32 * 512 + 2.0 * 512 * 512 +
+                       8.0 * 16 * 32 * 32),
         std::tuple(state_spaces(), "layers.0",
                    2.0 * 512 * (2 * 512 + 2 * 16 * 32 + 32) + 2.0 * 512 * 512 + 7.0 * 512 * 32)}) {
     const Model model = transformer_model(t, {.sequence = 256});
@@ -106,6 +109,7 @@ BOOST_AUTO_TEST_CASE(flops_grow_as_the_tokens_do) {
 BOOST_DATA_TEST_CASE(context_ranks_exchange_heads_for_tokens, data::make({2, 4}), ranks) {
   // All that the products made, and back what is left of it: each way in both passes.
   for (const auto& [t, in, out] : {std::tuple(delta_net(), 4 * 512 + 64, 512),
+                                   std::tuple(kimi_delta(), 3 * 512 + 16 + 2 * 32, 512),
                                    std::tuple(state_spaces(), 2 * 512 + 2 * 16 * 32 + 32, 512)}) {
     const Model model = share_of(t, {.sequence = 256}, {.context = ranks});
     std::vector<double> sent;

@@ -26,7 +26,7 @@ BOOST_AUTO_TEST_CASE(the_share_of_one_rank_is_the_model) {
 BOOST_DATA_TEST_CASE(shares_and_one_copy_of_what_is_replicated_make_the_model,
                      data::make(kDegrees) * data::make({false, true}), tensor, sequence) {
   for (const TransformerShape& t :
-       {gpt(), llama(), latent(), mixture(), delta_net(), state_spaces()}) {
+       {gpt(), llama(), latent(), mixture(), delta_net(), kimi_delta(), state_spaces()}) {
     const ModelParallel parallel{.tensor = tensor, .sequence_parallel = sequence};
     const double whole = static_cast<double>(transformer_model(t, kTokens).parameters());
     check_close(different_parameters(share(t, parallel), parallel), whole);

@@ -65,6 +65,19 @@ inline TransformerShape delta_net() {
   return t;
 }
 
+/// Kimi's, and latent attention without rotation.
+inline TransformerShape kimi_delta() {
+  TransformerShape t = mixture();
+  t.layers = 4;
+  t.kv_heads = 16;
+  t.position = PositionKind::none;
+  t.latent =
+      LatentAttention{.key_rank = 64, .plain_width = 32, .rotated_width = 16, .value_width = 32};
+  const MixerPtr linear = mixer(KimiDeltaAttention{.heads = 16, .width = 32});
+  t.parts = {{linear}, {linear}, {linear}, {}};
+  return t;
+}
+
 /// State spaces, attention, a feed-forward layer and experts, a block each.
 inline TransformerShape state_spaces() {
   TransformerShape t = mixture();
