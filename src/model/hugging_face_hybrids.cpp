@@ -73,6 +73,66 @@ TransformerShape read_text_of(HuggingFaceConfig& config) {
   return t;
 }
 
+/// Blocks of `linear_attn_config`, which count from 1, or transformers' own list of all.
+void read_kimi_layers(HuggingFaceConfig& config, const MixerPtr& linear, std::optional<Map>& own,
+                      TransformerShape& t) {
+  const auto add = [&](bool full) { t.parts.push_back({full ? nullptr : linear}); };
+  for (const bool full : by_layer(config, "layer_types", t, {"full_attention", "linear_attention"}))
+    add(full);
+  if (!t.parts.empty()) return;
+  std::vector<bool> attends(static_cast<std::size_t>(t.layers), false);
+  if (own && own->has("full_attn_layers")) {
+    for (const Value& one : own->require("full_attn_layers").as_list())
+      attends[static_cast<std::size_t>(one.as_integer(1, t.layers) - 1)] = true;
+  } else {
+    for (std::size_t block = 4; block < attends.size(); block += 4) attends[block] = true;
+  }
+  for (const bool full : attends) add(full);
+}
+
+/// Kimi Linear: latent attention without rotation, and experts as DeepSeek-V3's.
+TransformerShape read_kimi_linear(HuggingFaceConfig& config) {
+  TransformerShape t = read_usual(config);
+  t.feed_forward = config.count("intermediate_size");
+  t.position = PositionKind::none;
+  t.latent = LatentAttention{.query_rank = config.count_or("q_lora_rank", 0),
+                             .key_rank = config.count_or("kv_lora_rank", 512),
+                             .plain_width = config.count_or("qk_nope_head_dim", 128),
+                             .rotated_width = config.count_or("qk_rope_head_dim", 64),
+                             .value_width = config.count_or("v_head_dim", 128)};
+  std::optional<Map> own;
+  if (const std::optional<Value> said = config.field("linear_attn_config")) own = said->as_map();
+  const auto size = [&](const char* name, const char* there, std::int64_t fallback) {
+    if (own && own->has(there)) fallback = own->require(there).as_integer(1, kMostDimension);
+    return config.count_or(name, fallback);
+  };
+  const MixerPtr linear = mixer(
+      KimiDeltaAttention{.heads = size("linear_num_heads", "num_heads", 32),
+                         .width = size("linear_head_dim", "head_dim", 128),
+                         .kernel = size("linear_conv_kernel_dim", "short_conv_kernel_size", 4)});
+  read_kimi_layers(config, linear, own, t);
+  const auto count = [&](const char* name, const char* other, std::int64_t fallback) {
+    return config.count_or(name, config.count_or(other, fallback));
+  };
+  Experts experts{.count = count("num_local_experts", "num_experts", 256),
+                  .active = count("num_experts_per_tok", "num_experts_per_token", 8),
+                  .width = config.count_or("moe_intermediate_size", 1024),
+                  .router = read_grouped_router(config, true)};
+  experts.router.groups = count("n_group", "num_expert_group", 1);
+  experts.shared_width = count("n_shared_experts", "num_shared_experts", 1) * experts.width;
+  const std::vector<bool> dense = by_layer(config, "mlp_layer_types", t, {"dense", "sparse"});
+  experts.first_dense = dense.empty() ? config.count_or("first_k_dense_replace", 1, 0) : 0;
+  for (std::size_t block = 0; block < dense.size(); ++block)
+    if (dense[block]) experts.dense_blocks.push_back(static_cast<std::int64_t>(block));
+  t.experts = experts;
+  t.qkv_bias = t.output_bias = config.flag_or("attention_bias", false);
+  t.tied = config.flag_or("tie_word_embeddings", false);
+  config.ignore({"moe_renormalize", "moe_router_activation_func", "use_grouped_topk",
+                 "moe_layer_freq", "mla_use_nope", "model_max_length", "rope_theta", "rope_scaling",
+                 "num_nextn_predict_layers", "head_dim", "qk_head_dim"});
+  return t;
+}
+
 /// A letter for each block, as Megatron-LM's hybrid_override_pattern; or a name.
 void read_pattern(HuggingFaceConfig& config, const MixerPtr& mamba, TransformerShape& t) {
   if (const std::optional<Value> pattern = config.field("hybrid_override_pattern")) {
@@ -253,6 +313,7 @@ const std::vector<HuggingFaceFamily>& hybrid_families() {
       {"qwen3_5_moe_text", read_gated_experts},
       {"qwen3_5_moe", read_text_of<read_gated_experts>},
       {"granitemoehybrid", read_granite_hybrid},
+      {"kimi_linear", read_kimi_linear},
       {"lfm2", read_lfm2},
       {"nemotron_h", read_nemotron_h}};
   return kAll;
