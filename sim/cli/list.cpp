@@ -6,9 +6,9 @@
 
 #include "base/error.hpp"
 #include "cli/commands.hpp"
+#include "cli/documents.hpp"
 #include "cli/options.hpp"
 #include "keys/keys.hpp"
-#include "keys/schema.hpp"
 #include "scenario/names.hpp"
 
 namespace rehearse::inline cli {
@@ -20,18 +20,11 @@ struct ListCommand {
   std::string format = "text";  ///< of keys: text or markdown
 };
 
-/// The kind of file whose schema is asked for: a scenario, if no other is named.
-std::string schema_kind(const std::string& word) {
-  if (word.empty()) return "scenario";
-  if (std::ranges::find(schema_kinds(), word) != schema_kinds().end()) return word;
-  throw InputError(fmt::format("rehearse: error: no schema is called \"{}\"\nremedy: one of {}",
-                               word, fmt::join(schema_kinds(), ", ")));
-}
-
 void list(const ListCommand& command) {
   if (command.what == "keys")
     return write_stdout(command.format == "markdown" ? keys_markdown() : keys_text(command.prefix));
-  if (command.what == "schema") return write_stdout(schema_text(schema_kind(command.prefix)));
+  if (command.what == "schema")
+    return write_stdout(document_schema(command.prefix.empty() ? "scenario" : command.prefix));
   if (!command.prefix.empty())
     throw InputError(
         "rehearse: error: only keys and schema take a second word\nremedy: leave it out");
@@ -49,13 +42,15 @@ void add_list(CLI::App& app) {
   add_choice(list_app, "WHAT", command->what,
              "models, families, clusters, gpus, architectures,\n"
              "strategies, optimizers, engines, profiles, scenarios,\n"
-             "studies, plans, keys, or the JSON Schema of a kind of file",
+             "studies, plans, keys, or the JSON Schema of a kind of file\n"
+             "or document",
              known, "")
       ->required();
   add(list_app, "PREFIX", command->prefix,
       "Of keys: those that begin so, such as strategy.ddp; of\n"
       "schema: scenario, study, plan, cluster, cases,\n"
-      "compute_profile, comm_profile, curve or report",
+      "compute_profile, comm_profile, curve, report, explain,\n"
+      "kernels, collective or model",
       "");
   add_choice(list_app, "--format", command->format, "Of keys: text or markdown",
              {"text", "markdown"}, "FORMAT");

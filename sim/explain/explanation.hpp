@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -92,6 +93,7 @@ std::string answer(const Explanation& explanation);
 
 /// `rehearse.explain/1`, two-space indented, keys in a fixed order.
 std::string to_json(const Explanation& explanation);
+nlohmann::ordered_json explanation_schema();
 /// Gains from more of each resource: a header line and a row for each.
 std::string to_csv(const Explanation& explanation);
 /// Text for people: columns fit `width`; ANSI colours if `color`.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,7 @@ KernelTable kernel_table(const Scenario& scenario);
 
 /// `rehearse.kernels/1`, two-space indented, keys in a fixed order.
 std::string to_json(const KernelTable& table);
+nlohmann::ordered_json kernels_schema();
 /// A header line and a row for each kind of call.
 std::string to_csv(const KernelTable& table);
 /// Text for people: columns fit `width`; ANSI colours if `color`.

@@ -4,6 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "config/json_record.hpp"
 #include "config/json_text.hpp"
 #include "explain/kernel_table.hpp"
 #include "view/table.hpp"
@@ -11,8 +12,6 @@
 
 namespace rehearse::inline explanation {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kNarrowestTable = 60, kWidestTable = 160;
 constexpr std::size_t kListedRows = 25;  ///< rows of a brief answer
@@ -31,19 +30,16 @@ std::string ground_of(const KernelRow& row) {
   return to_string(row.cost.ground);
 }
 
-Json calls_of(const std::vector<std::pair<std::size_t, double>>& pass) {
-  Json list = Json::array();
-  for (const auto& [row, calls] : pass) list.push_back({row, calls});
-  return list;
-}
-
 /// Sums of an operator's rows in both passes.
 struct OperatorSum {
   std::string op;
   double calls = 0, flops = 0;
   Bytes bytes;
   Seconds time;
+  double share = 0;  ///< of the time of all rows
 };
+
+double share_of(Seconds part, Seconds whole) { return whole > Seconds(0) ? part / whole : 0; }
 
 std::vector<OperatorSum> by_operator(const KernelTable& table) {
   std::map<std::string, OperatorSum> sums;
@@ -55,13 +51,20 @@ std::vector<OperatorSum> by_operator(const KernelTable& table) {
     sum.bytes += row.cost.bytes;
     sum.time += row.cost.time;
   }
+  for (auto& [op, sum] : sums) sum.share = share_of(sum.time, table.time);
   std::vector<OperatorSum> sorted;
   for (auto& [op, sum] : sums) sorted.push_back(std::move(sum));
   std::ranges::stable_sort(sorted, std::ranges::greater{}, &OperatorSum::time);
   return sorted;
 }
 
-double share_of(Seconds part, Seconds whole) { return whole > Seconds(0) ? part / whole : 0; }
+constexpr auto json_fields(const OperatorSum*) {
+  using Sum = OperatorSum;
+  return std::tuple(field("op", &Sum::op), field("calls", &Sum::calls),
+                    derived<Sum>("bytes", [](const Sum& sum) { return sum.bytes.value(); }),
+                    field("flops", &Sum::flops), field("time_s", &Sum::time),
+                    field("share", &Sum::share));
+}
 
 Table operators_table(const KernelTable& table) {
   Table shown;
@@ -71,8 +74,7 @@ Table operators_table(const KernelTable& table) {
   for (const OperatorSum& sum : by_operator(table))
     shown.row(
         {{sum.op, fmt::format("{:.0f}", sum.calls), table.is_recorded ? "" : format(sum.bytes),
-          sum.flops > 0 ? format(Flops(sum.flops)) : "", format(sum.time),
-          percent(share_of(sum.time, table.time))}});
+          sum.flops > 0 ? format(Flops(sum.flops)) : "", format(sum.time), percent(sum.share)}});
   return shown;
 }
 
@@ -94,47 +96,45 @@ Table rows_table(const KernelTable& table, std::size_t most) {
 
 }  // namespace
 
-std::string to_json(const KernelTable& table) {
-  Json rows = Json::array(), operators = Json::array(), units = Json::array();
-  for (const KernelRow& row : table.rows)
-    rows.push_back({{"op", row.op},
-                    {"pass", to_string(row.pass)},
-                    {"reads", row.reads},
-                    {"writes", row.writes},
-                    {"calls", row.calls},
-                    {"bytes", row.cost.bytes.value()},
-                    {"flops", row.cost.flops},
-                    {"time_s", row.cost.time.value()},
-                    {"share", row.share},
-                    {"family", to_string(row.cost.family)},
-                    {"ground", ground_of(row)},
-                    {"from", row.cost.from}});
-  for (const OperatorSum& sum : by_operator(table))
-    operators.push_back({{"op", sum.op},
-                         {"calls", sum.calls},
-                         {"bytes", sum.bytes.value()},
-                         {"flops", sum.flops},
-                         {"time_s", sum.time.value()},
-                         {"share", share_of(sum.time, table.time)}});
-  for (const KernelUnit& unit : table.units)
-    units.push_back({{"name", unit.name},
-                     {"forward", calls_of(unit.forward)},
-                     {"backward", calls_of(unit.backward)}});
-  const Json document = {{"schema", "rehearse.kernels/1"},
-                         {"scenario", table.scenario},
-                         {"model", table.model},
-                         {"gpu", table.gpu},
-                         {"precision", table.precision},
-                         {"batch", table.batch},
-                         {"calls", table.calls},
-                         {"bytes", table.bytes.value()},
-                         {"flops", table.flops},
-                         {"time_s", table.time.value()},
-                         {"units_time_s", table.units_time.value()},
-                         {"operators", std::move(operators)},
-                         {"kernels", std::move(rows)},
-                         {"units", std::move(units)}};
-  return json_text(document, 2) + "\n";
+constexpr auto json_fields(const KernelRow*) {
+  using Row = KernelRow;
+  return std::tuple(
+      field("op", &Row::op),
+      derived<Row>("pass", [](const Row& row) { return std::string(to_string(row.pass)); }),
+      field("reads", &Row::reads), field("writes", &Row::writes), field("calls", &Row::calls),
+      derived<Row>("bytes", [](const Row& row) { return row.cost.bytes.value(); }),
+      derived<Row>("flops", [](const Row& row) { return row.cost.flops; }),
+      derived<Row>("time_s", [](const Row& row) { return row.cost.time; }),
+      field("share", &Row::share),
+      derived<Row>("family",
+                   [](const Row& row) { return std::string(to_string(row.cost.family)); }),
+      derived<Row>("ground", ground_of),
+      derived<Row>("from", [](const Row& row) { return row.cost.from; }));
+}
+
+constexpr auto json_fields(const KernelUnit*) {
+  using Unit = KernelUnit;
+  return std::tuple(field("name", &Unit::name), field("forward", &Unit::forward),
+                    field("backward", &Unit::backward));
+}
+
+constexpr auto json_fields(const KernelTable*) {
+  using Table = KernelTable;
+  return std::tuple(constant<Table>("schema", "rehearse.kernels/1"),
+                    field("scenario", &Table::scenario), field("model", &Table::model),
+                    field("gpu", &Table::gpu), field("precision", &Table::precision),
+                    field("batch", &Table::batch), field("calls", &Table::calls),
+                    derived<Table>("bytes", [](const Table& table) { return table.bytes.value(); }),
+                    field("flops", &Table::flops), field("time_s", &Table::time),
+                    field("units_time_s", &Table::units_time),
+                    derived<Table>("operators", by_operator), field("kernels", &Table::rows),
+                    field("units", &Table::units));
+}
+
+std::string to_json(const KernelTable& table) { return json_text(to_json_value(table), 2) + "\n"; }
+
+nlohmann::ordered_json kernels_schema() {
+  return titled_schema("A step's kernels", json_schema<KernelTable>());
 }
 
 std::string to_csv(const KernelTable& table) {

@@ -254,6 +254,4 @@ Json schema_of(std::string_view kind) {
   return SchemaWriter(kinds).file(kind);
 }
 
-std::string schema_text(std::string_view kind) { return json_text(schema_of(kind), 1) + "\n"; }
-
 }  // namespace rehearse::inline keys

@@ -17,7 +17,4 @@ const std::vector<std::string>& schema_kinds();
 /// unknown kind.
 nlohmann::ordered_json schema_of(std::string_view kind);
 
-/// The same as text, as schema/KIND.schema.json has it.
-std::string schema_text(std::string_view kind);
-
 }  // namespace rehearse::inline keys

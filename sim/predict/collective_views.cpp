@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "config/json_record.hpp"
 #include "config/json_text.hpp"
 
 namespace rehearse::inline prediction {
@@ -16,7 +17,33 @@ std::string protocol_of(const CollectiveAnswer& row) {
   return row.protocol().empty() ? "-" : row.protocol();
 }
 
+double seconds_of(const CollectiveAnswer& row) { return row.cost.total().value(); }
+double spread_of(const CollectiveAnswer& row) { return std::exp(row.cost.uncertainty); }
+
 }  // namespace
+
+constexpr auto json_fields(const CollectiveAnswer*) {
+  using Row = CollectiveAnswer;
+  return std::tuple(
+      derived<Row>("bytes", [](const Row& row) { return row.size.value(); }),
+      derived<Row>("time_s", seconds_of),
+      derived<Row>("low_s", [](const Row& row) { return seconds_of(row) / spread_of(row); }),
+      derived<Row>("high_s", [](const Row& row) { return seconds_of(row) * spread_of(row); }),
+      derived<Row>("algbw_GBps", algbw), derived<Row>("busbw_GBps", busbw),
+      derived<Row>("algorithm", [](const Row& row) { return row.algorithm(); }),
+      derived<Row>("protocol", protocol_of),
+      derived<Row>("answered_by", [](const Row& row) { return to_string(row.cost.basis); }),
+      derived<Row>("outside", [](const Row& row) { return row.cost.outside; }));
+}
+
+constexpr auto json_fields(const PredictedCollective*) {
+  using Table = PredictedCollective;
+  return std::tuple(
+      constant<Table>("schema", "rehearse.collective/1"),
+      derived<Table>("collective", [](const Table& table) { return to_string(table.kind); }),
+      field("cluster", &Table::cluster), field("ranks", &Table::ranks),
+      field("nodes", &Table::nodes), field("rows", &Table::rows));
+}
 
 std::string to_table(const PredictedCollective& table) {
   std::string text = fmt::format("# {} over {} ranks on {} node{} of {}: predicted, out of place\n",
@@ -54,26 +81,11 @@ std::string to_csv(const PredictedCollective& table) {
 }
 
 std::string to_json(const PredictedCollective& table) {
-  nlohmann::ordered_json document{{"schema", "rehearse.collective/1"},
-                                  {"collective", to_string(table.kind)},
-                                  {"cluster", table.cluster},
-                                  {"ranks", table.ranks},
-                                  {"nodes", table.nodes}};
-  auto& list = document["rows"] = nlohmann::ordered_json::array();
-  for (const CollectiveAnswer& row : table.rows) {
-    const double seconds = row.cost.total().value(), spread = std::exp(row.cost.uncertainty);
-    list.push_back({{"bytes", row.size.value()},
-                    {"time_s", seconds},
-                    {"low_s", seconds / spread},
-                    {"high_s", seconds * spread},
-                    {"algbw_GBps", algbw(row)},
-                    {"busbw_GBps", busbw(row)},
-                    {"algorithm", row.algorithm()},
-                    {"protocol", protocol_of(row)},
-                    {"answered_by", to_string(row.cost.basis)},
-                    {"outside", row.cost.outside}});
-  }
-  return json_text(document, 2) + "\n";
+  return json_text(to_json_value(table), 2) + "\n";
+}
+
+nlohmann::ordered_json collective_schema() {
+  return titled_schema("Times of a collective by size", json_schema<PredictedCollective>());
 }
 
 }  // namespace rehearse::inline prediction

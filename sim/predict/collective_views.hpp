@@ -1,5 +1,6 @@
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -22,5 +23,6 @@ std::string to_table(const PredictedCollective& table);
 std::string to_csv(const PredictedCollective& table);
 /// `rehearse.collective/1`.
 std::string to_json(const PredictedCollective& table);
+nlohmann::ordered_json collective_schema();
 
 }  // namespace rehearse::inline prediction

@@ -23,10 +23,7 @@ OrderedJson report_schema() {
   OrderedJson schema = json_schema<Report>();
   keys.properties.update(schema["properties"]);
   for (const OrderedJson& key : schema["required"]) keys.required.push_back(key);
-  OrderedJson whole{{"$schema", "https://json-schema.org/draft/2020-12/schema"},
-                    {"title", "A report of Rehearse"}};
-  whole.update(keys.schema());
-  return whole;
+  return titled_schema("A report of Rehearse", keys.schema());
 }
 
 std::string to_json(const Report& report) { return json_text(json_view(report), 2) + "\n"; }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "config/json_record.hpp"
 #include "config/json_text.hpp"
 #include "model/memory_tape.hpp"
 #include "view/table.hpp"
@@ -34,13 +35,16 @@ struct UnitRow {
   std::size_t units = 1;
 };
 
+UnitRow unit_row(const Unit& unit, double saved) {
+  return {unit.name, unit.parameters(), unit.idle_parameters, unit.forward_flops(), saved};
+}
+
 /// Like units in a row are one row.
 std::vector<UnitRow> unit_rows(const Model& model, const std::vector<double>& saved) {
   std::vector<UnitRow> rows;
   std::string first;
   for (std::size_t i = 0; i < model.units.size(); ++i) {
-    const Unit& unit = model.units[i];
-    UnitRow row{unit.name, unit.parameters(), unit.idle_parameters, unit.forward_flops(), saved[i]};
+    UnitRow row = unit_row(model.units[i], saved[i]);
     if (!rows.empty() && rows.back().parameters == row.parameters &&
         rows.back().flops == row.flops && rows.back().saved == row.saved) {
       UnitRow& last = rows.back();
@@ -53,14 +57,45 @@ std::vector<UnitRow> unit_rows(const Model& model, const std::vector<double>& sa
   return rows;
 }
 
-/// What a network is, whatever it runs on; `flops_forward` is of one sample.
-nlohmann::ordered_json architecture_of_one_sample(const Model& model) {
-  const auto units = static_cast<std::int64_t>(model.units.size());
-  return {{"family", model.family},
-          {"layers", model.layers > 0 ? model.layers : units},
-          {"parameters", model.parameters()},
-          {"active_parameters", model.active_parameters()},
-          {"flops_forward", model.forward_flops()}};
+/// What a network is, whatever it runs on, of one sample.
+struct NetworkDocument {
+  const NamedNetwork* network = nullptr;
+  Precision precision{};
+  std::vector<UnitRow> units{};
+
+  const Model& model() const { return network->model; }
+};
+
+constexpr auto json_fields(const UnitRow*) {
+  return std::tuple(field("name", &UnitRow::name), field("parameters", &UnitRow::parameters),
+                    derived<UnitRow>("active_parameters",
+                                     [](const UnitRow& row) { return row.parameters - row.idle; }),
+                    field("flops_forward", &UnitRow::flops), field("saved_bytes", &UnitRow::saved));
+}
+
+constexpr auto json_fields(const NetworkDocument*) {
+  using One = NetworkDocument;
+  return std::tuple(
+      constant<One>("schema", "rehearse.model/1"),
+      derived<One>("name", [](const One& one) { return one.model().name; }),
+      group<One>(
+          "architecture", derived<One>("family", [](const One& one) { return one.model().family; }),
+          derived<One>("layers",
+                       [](const One& one) {
+                         const auto units = static_cast<std::int64_t>(one.model().units.size());
+                         return one.model().layers > 0 ? one.model().layers : units;
+                       }),
+          derived<One>("parameters", [](const One& one) { return one.model().parameters(); }),
+          derived<One>("active_parameters",
+                       [](const One& one) { return one.model().active_parameters(); }),
+          derived<One>("flops_forward",
+                       [](const One& one) { return one.model().forward_flops(); })),
+      derived<One>("sample", [](const One& one) { return one.model().sample; }),
+      derived<One>("source", [](const One& one) { return one.model().source; }),
+      derived<One>("precision",
+                   [](const One& one) { return std::string(to_string(one.precision)); }),
+      field("units", &One::units),
+      derived<One>("assumptions", [](const One& one) { return one.network->assumptions; }));
 }
 
 }  // namespace
@@ -99,23 +134,15 @@ std::string to_table(const NamedNetwork& network, Precision precision) {
 }
 
 std::string to_json(const NamedNetwork& network, Precision precision) {
-  nlohmann::ordered_json json = {{"schema", "rehearse.model/1"}, {"name", network.model.name}};
-  json["architecture"] = architecture_of_one_sample(network.model);
-  json["sample"] = network.model.sample;
-  json["source"] = network.model.source;
-  json["precision"] = to_string(precision);
+  NetworkDocument document{.network = &network, .precision = precision};
   const std::vector<double> saved = saved_bytes(network.model, precision);
-  json["units"] = nlohmann::ordered_json::array();
-  for (std::size_t i = 0; i < saved.size(); ++i) {
-    const Unit& unit = network.model.units[i];
-    json["units"].push_back({{"name", unit.name},
-                             {"parameters", unit.parameters()},
-                             {"active_parameters", unit.parameters() - unit.idle_parameters},
-                             {"flops_forward", unit.forward_flops()},
-                             {"saved_bytes", saved[i]}});
-  }
-  json["assumptions"] = network.assumptions;
-  return json_text(json, 2) + "\n";
+  for (std::size_t i = 0; i < saved.size(); ++i)
+    document.units.push_back(unit_row(network.model.units[i], saved[i]));
+  return json_text(to_json_value(document), 2) + "\n";
+}
+
+nlohmann::ordered_json network_schema() {
+  return titled_schema("A network", json_schema<NetworkDocument>());
 }
 
 }  // namespace rehearse::inline view

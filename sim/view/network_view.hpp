@@ -1,5 +1,6 @@
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "scenario/named_network.hpp"
@@ -11,5 +12,6 @@ namespace rehearse::inline view {
 std::string to_table(const NamedNetwork& network, Precision precision);
 /// `rehearse.model/1`.
 std::string to_json(const NamedNetwork& network, Precision precision);
+nlohmann::ordered_json network_schema();
 
 }  // namespace rehearse::inline view

@@ -52,6 +52,22 @@ OrderedJson list_schema(OrderedJson items) {
   return {{"type", "array"}, {"items", std::move(items)}};
 }
 
+OrderedJson titled_schema(const char* title, const OrderedJson& schema) {
+  OrderedJson whole{{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", title}};
+  whole.update(schema);
+  return whole;
+}
+
+OrderedJson constant_schema(const char* text) { return {{"const", text}}; }
+
+OrderedJson pair_schema(OrderedJson first, OrderedJson second) {
+  OrderedJson schema = {{"type", "array"}};
+  schema["prefixItems"] = OrderedJson::array({std::move(first), std::move(second)});
+  schema["items"] = false;
+  schema["minItems"] = 2;
+  return schema;
+}
+
 OrderedJson pair_schema(OrderedJson items) {
   OrderedJson schema = list_schema(std::move(items));
   schema["minItems"] = 2;

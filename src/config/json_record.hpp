@@ -65,7 +65,12 @@ OrderedJson typed_schema(const char* type);
 /// The schemas of a list, of two values, and of an object of any keys.
 OrderedJson list_schema(OrderedJson items);
 OrderedJson pair_schema(OrderedJson items);
+OrderedJson pair_schema(OrderedJson first, OrderedJson second);
 OrderedJson map_schema(OrderedJson values);
+/// A document's own: JSON Schema's draft 2020-12, and what it is called.
+OrderedJson titled_schema(const char* title, const OrderedJson& schema);
+/// The schema of one text alone.
+OrderedJson constant_schema(const char* text);
 /// Sets a key of an object.
 void put(OrderedJson& object, const char* key, OrderedJson value);
 
@@ -121,19 +126,38 @@ constexpr auto field_if_any(const char* key, Value Record::*member) {
   return JsonFieldIfAny<Record, Value>{key, member};
 }
 
-/// A figure that follows from the others: written and not read.
+/// A figure that follows from the others: written and not read. Its schema is its result's.
 template <class Record, class Get>
 struct JsonDerived {
   const char* key;
   Get get;
 
-  void write(const Record& record, OrderedJson& json) const { put(json, key, get(record)); }
+  void write(const Record& record, OrderedJson& json) const {
+    put(json, key, to_json_value(get(record)));
+  }
   void read(const JsonPlace&, Record&) const {}
-  void describe(JsonKeys& keys) const { keys.add(key, true); }
+  void describe(JsonKeys& keys) const {
+    keys.add(key, json_schema<std::remove_cvref_t<std::invoke_result_t<Get, const Record&>>>());
+  }
 };
 template <class Record, class Get>
 constexpr auto derived(const char* key, Get get) {
   return JsonDerived<Record, Get>{key, get};
+}
+
+/// The same text in every document: ("schema", "rehearse.kernels/1").
+template <class Record>
+struct JsonConstant {
+  const char* key;
+  const char* text;
+
+  void write(const Record&, OrderedJson& json) const { put(json, key, text); }
+  void read(const JsonPlace&, Record&) const {}
+  void describe(JsonKeys& keys) const { keys.add(key, constant_schema(text)); }
+};
+template <class Record>
+constexpr auto constant(const char* key, const char* text) {
+  return JsonConstant<Record>{key, text};
 }
 
 /// Entries of the same record in an object of their own.
@@ -261,6 +285,13 @@ struct JsonForm<Enum> {
   }
 };
 
+/// What is JSON already, of any type.
+template <>
+struct JsonForm<OrderedJson> {
+  static OrderedJson write(const OrderedJson& json) { return json; }
+  static OrderedJson schema() { return true; }
+};
+
 template <class Value>
 struct JsonForm<std::optional<Value>> {
   static OrderedJson write(const std::optional<Value>& value) {
@@ -292,6 +323,30 @@ struct JsonForm<Ends<Value>> {
   }
   static Ends<Value> read(const JsonPlace& place) { return place.ends(from_json_value<Value>); }
   static OrderedJson schema() { return pair_schema(json_schema<Value>()); }
+};
+
+/// An object of any keys, in their order: written and not read.
+template <class Value>
+struct JsonEntries {
+  std::vector<std::pair<std::string, Value>> all{};
+};
+template <class Value>
+struct JsonForm<JsonEntries<Value>> {
+  static OrderedJson write(const JsonEntries<Value>& entries) {
+    OrderedJson json = OrderedJson::object();
+    for (const auto& [key, value] : entries.all) put(json, key.c_str(), to_json_value(value));
+    return json;
+  }
+  static OrderedJson schema() { return map_schema(json_schema<Value>()); }
+};
+
+/// Written and not read.
+template <class First, class Second>
+struct JsonForm<std::pair<First, Second>> {
+  static OrderedJson write(const std::pair<First, Second>& both) {
+    return OrderedJson::array({to_json_value(both.first), to_json_value(both.second)});
+  }
+  static OrderedJson schema() { return pair_schema(json_schema<First>(), json_schema<Second>()); }
 };
 
 template <class Value>
