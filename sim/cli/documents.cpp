@@ -11,6 +11,7 @@
 #include "explain/explanation.hpp"
 #include "explain/kernel_table.hpp"
 #include "keys/schema.hpp"
+#include "planner/plan_view.hpp"
 #include "predict/collective_views.hpp"
 #include "view/network_view.hpp"
 
@@ -26,6 +27,7 @@ const std::vector<DocumentKind>& document_kinds() {
     all.push_back({"explain", [](const std::string&) { return explanation_schema(); }});
     all.push_back({"kernels", [](const std::string&) { return kernels_schema(); }});
     all.push_back({"collective", [](const std::string&) { return collective_schema(); }});
+    all.push_back({"plan_result", [](const std::string&) { return plan_result_schema(); }});
     all.push_back({"model", [](const std::string&) { return network_schema(); }});
     return all;
   }();

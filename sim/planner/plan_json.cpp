@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/number.hpp"
+#include "config/json_record.hpp"
 #include "config/json_text.hpp"
 #include "planner/common_errors.hpp"
 #include "planner/plan_answer.hpp"
@@ -17,11 +18,11 @@ namespace {
 using Ordered = nlohmann::ordered_json;
 using Stage = Candidate::Stage;
 
-Ordered settings_json(const PreparedPlan& prepared, std::size_t candidate) {
-  Ordered settings = Ordered::object();
-  for (std::size_t i = 0; i < prepared.study.identity.axes.size(); ++i) {
-    settings[prepared.study.identity.axes[i]] = prepared.study.points[candidate].labels[i];
-  }
+JsonEntries<std::string> settings_of(const PreparedPlan& prepared, std::size_t candidate) {
+  JsonEntries<std::string> settings;
+  for (std::size_t i = 0; i < prepared.study.identity.axes.size(); ++i)
+    settings.all.emplace_back(prepared.study.identity.axes[i],
+                              prepared.study.points[candidate].labels[i]);
   return settings;
 }
 
@@ -49,58 +50,89 @@ Ordered value_json(const Value& value) {
 }
 
 /// What `--set` would change in the scenario.
-Ordered overrides_json(const PreparedPlan& prepared, std::size_t candidate) {
-  Ordered overrides = Ordered::object();
+JsonEntries<Ordered> overrides_json(const PreparedPlan& prepared, std::size_t candidate) {
+  JsonEntries<Ordered> overrides;
   for (const auto& [key, value] : overrides_of(prepared, candidate))
-    overrides[key] = value_json(Document::parse(value, "--set " + key)->root());
+    overrides.all.emplace_back(key, value_json(Document::parse(value, "--set " + key)->root()));
   return overrides;
 }
 
-Ordered metrics_json(const Candidate& candidate) {
-  Ordered values = Ordered::object();
+/// Of each metric, in their order; nothing where it has none.
+template <class Of>
+auto by_metric(const Candidate& candidate, Of of) {
+  using Value = std::invoke_result_t<Of, const Figures::mapped_type&>;
+  JsonEntries<std::optional<Value>> values;
   for (const MetricInfo& one : metrics()) {
     const auto figure = candidate.figures->find(one.metric);
-    values[one.key] =
-        figure == candidate.figures->end() ? Ordered() : Ordered(figure->second.value);
+    std::optional<Value> value;
+    if (figure != candidate.figures->end()) value = of(figure->second);
+    values.all.emplace_back(one.key, value);
   }
   return values;
 }
 
-Ordered intervals_json(const Candidate& candidate) {
-  Ordered values = Ordered::object();
-  for (const MetricInfo& one : metrics()) {
-    const auto figure = candidate.figures->find(one.metric);
-    values[one.key] = figure == candidate.figures->end()
-                          ? Ordered()
-                          : Ordered::array({figure->second.low, figure->second.high});
-  }
-  return values;
+/// A candidate's objective over the choice's: its value, and both ends.
+using Beside = std::vector<double>;
+
+struct Ranked {
+  std::size_t rank = 0;
+  bool tied = false;
+  JsonEntries<std::string> settings;
+  JsonEntries<Ordered> overrides;
+  std::string run;
+  std::optional<std::string> exported;
+  JsonEntries<std::optional<double>> metrics;
+  JsonEntries<std::optional<Ends<double>>> intervals;
+  std::vector<std::string> at_risk, reasons;
+  // Of layouts:
+  std::optional<std::optional<Beside>> beside_choice;
+  std::optional<std::optional<double>> choice_is_better;
+  std::optional<std::map<std::string, double>> parts;
+};
+constexpr auto json_fields(const Ranked*) {
+  using One = Ranked;
+  return std::tuple(field("rank", &One::rank), field("tied", &One::tied),
+                    field("settings", &One::settings), field("scenario_overrides", &One::overrides),
+                    field("run", &One::run), field("export", &One::exported),
+                    field("metrics", &One::metrics), field("intervals", &One::intervals),
+                    field("at_risk", &One::at_risk), field("reasons", &One::reasons),
+                    field_if_any("beside_choice", &One::beside_choice),
+                    field_if_any("choice_is_better", &One::choice_is_better),
+                    field_if_any("step_parts_s", &One::parts));
 }
 
-Ordered ranked_json(const PlanResult& result, std::size_t place) {
+Ranked ranked(const PlanResult& result, std::size_t place) {
   const PreparedPlan& prepared = result.prepared;
   const std::size_t i = result.ranking[place];
   const Candidate& candidate = prepared.candidates[i];
   const std::string exported = export_line(prepared, i);
-  Ordered json = {
-      {"rank", place + 1},
-      {"tied", is_tied(candidate, prepared.candidates, result.ranking, prepared.plan.objective)},
-      {"settings", settings_json(prepared, i)},
-      {"scenario_overrides", overrides_json(prepared, i)},
-      {"run", run_line(prepared, i)},
-      {"export", exported.empty() ? Ordered() : Ordered(exported)},
-      {"metrics", metrics_json(candidate)},
-      {"intervals", intervals_json(candidate)},
-      {"at_risk", candidate.at_risk},
-      {"reasons", reasons(result, i)}};
-  if (prepared.plan.layouts) {
-    const auto& beside = candidate.beside_choice;
-    json["beside_choice"] =
-        beside ? Ordered::array({beside->value, beside->low, beside->high}) : Ordered();
-    json["choice_is_better"] = beside ? Ordered(*chance_of_choice(candidate)) : Ordered();
-    json["step_parts_s"] = candidate.parts;
+  Ranked one{
+      .rank = place + 1,
+      .tied = is_tied(candidate, prepared.candidates, result.ranking, prepared.plan.objective),
+      .settings = settings_of(prepared, i),
+      .overrides = overrides_json(prepared, i),
+      .run = run_line(prepared, i),
+      .exported = exported.empty() ? std::nullopt : std::optional(exported),
+      .metrics = by_metric(candidate, [](const auto& figure) { return figure.value; }),
+      .intervals = by_metric(candidate,
+                             [](const auto& figure) {
+                               return Ends<double>{figure.low, figure.high};
+                             }),
+      .at_risk = candidate.at_risk,
+      .reasons = reasons(result, i),
+      .beside_choice = {},
+      .choice_is_better = {},
+      .parts = {}};
+  if (!prepared.plan.layouts) return one;
+  const auto& beside = candidate.beside_choice;
+  one.beside_choice.emplace();
+  one.choice_is_better.emplace();
+  if (beside) {
+    *one.beside_choice = {beside->value, beside->low, beside->high};
+    *one.choice_is_better = *chance_of_choice(candidate);
   }
-  return json;
+  one.parts = candidate.parts;
+  return one;
 }
 
 const char* stage_name(Stage stage) {
@@ -117,90 +149,185 @@ const char* stage_name(Stage stage) {
   return "simulated";
 }
 
-Ordered failed_json(const Candidate& candidate) {
-  Ordered failed = Ordered::array();
-  if (candidate.stage == Stage::error) {
-    failed.push_back({{"constraint", "scenario"},
-                      {"value", nullptr},
-                      {"limit", nullptr},
-                      {"words", first_line(candidate.error)}});
-  }
-  for (const Miss& miss : candidate.misses) {
-    failed.push_back({{"constraint", miss.constraint},
-                      {"value", miss.value ? Ordered(*miss.value) : Ordered()},
-                      {"limit", miss.limit},
-                      {"words", miss.words}});
-  }
-  return failed;
+struct Failed {
+  std::string constraint;
+  std::optional<double> value, limit;
+  std::string words;
+};
+constexpr auto json_fields(const Failed*) {
+  return std::tuple(field("constraint", &Failed::constraint), field("value", &Failed::value),
+                    field("limit", &Failed::limit), field("words", &Failed::words));
 }
 
-Ordered rejected_json(const PlanResult& result) {
-  Ordered rejected = Ordered::array();
+std::vector<Failed> failed(const Candidate& candidate) {
+  std::vector<Failed> all;
+  if (candidate.stage == Stage::error)
+    all.push_back({"scenario", {}, {}, first_line(candidate.error)});
+  for (const Miss& miss : candidate.misses)
+    all.push_back({miss.constraint, miss.value, miss.limit, miss.words});
+  return all;
+}
+
+struct Rejected {
+  JsonEntries<std::string> settings;
+  std::string stage;
+  std::vector<Failed> failed;
+};
+constexpr auto json_fields(const Rejected*) {
+  return std::tuple(field("settings", &Rejected::settings), field("stage", &Rejected::stage),
+                    field("failed", &Rejected::failed));
+}
+
+std::vector<Rejected> rejected(const PlanResult& result) {
+  std::vector<Rejected> all;
   const std::vector<Candidate>& candidates = result.prepared.candidates;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     if (candidates[i].stage == Stage::feasible) continue;
-    rejected.push_back({{"settings", settings_json(result.prepared, i)},
-                        {"stage", stage_name(candidates[i].stage)},
-                        {"failed", failed_json(candidates[i])}});
+    all.push_back(
+        {settings_of(result.prepared, i), stage_name(candidates[i].stage), failed(candidates[i])});
   }
-  return rejected;
+  return all;
 }
 
-Ordered constraints_json(const Plan& plan) {
-  Ordered list = Ordered::array();
-  for (const Constraint& constraint : plan.constraints) {
+struct Limit {
+  std::string metric;
+  std::optional<double> limit;  ///< nothing: that it fits
+  std::string unit, words;
+};
+constexpr auto json_fields(const Limit*) {
+  return std::tuple(field("metric", &Limit::metric), field("limit", &Limit::limit),
+                    field("unit", &Limit::unit), field("words", &Limit::words));
+}
+
+std::vector<Limit> limits(const PlanResult& result) {
+  std::vector<Limit> list;
+  for (const Constraint& constraint : result.prepared.plan.constraints) {
     const bool fits = constraint.sense == Constraint::Sense::fits;
-    list.push_back({{"metric", info(constraint.metric).key},
-                    {"limit", fits ? Ordered() : Ordered(constraint.limit)},
-                    {"unit", info(constraint.metric).unit},
-                    {"words", constraint.words()}});
+    list.push_back({info(constraint.metric).key,
+                    fits ? std::nullopt : std::optional(constraint.limit),
+                    info(constraint.metric).unit, constraint.words()});
   }
   return list;
 }
 
-Ordered objective_json(const Objective& objective) {
-  Ordered keys = Ordered::array();
-  for (const Metric metric : objective.metrics) keys.push_back(info(metric).key);
-  return {{"metrics", keys}, {"words", objective.words()}};
+std::vector<std::string> objective_keys(const PlanResult& result) {
+  std::vector<std::string> keys;
+  for (const Metric metric : result.prepared.plan.objective.metrics)
+    keys.push_back(info(metric).key);
+  return keys;
 }
 
-Ordered counts_json(const PlanResult& result) {
-  const PlanCount all = count(result);
-  return {{"candidates", all.candidates}, {"pruned", all.pruned},
-          {"simulated", all.simulated},   {"failed", all.failed},
-          {"feasible", all.feasible},     {"duplicates", result.prepared.duplicates}};
+struct Illegal {
+  std::string rule;
+  std::size_t layouts = 0;
+};
+constexpr auto json_fields(const Illegal*) {
+  return std::tuple(field("rule", &Illegal::rule), field("layouts", &Illegal::layouts));
 }
 
-/// A ranked candidate's place, from 1 on; null for none.
-Ordered place_json(const PlanResult& result, const std::optional<std::size_t>& candidate) {
-  if (!candidate) return nullptr;
+/// A ranked candidate's place, from 1 on; nothing for none.
+std::optional<std::int64_t> place_of(const PlanResult& result,
+                                     const std::optional<std::size_t>& candidate) {
+  if (!candidate) return std::nullopt;
   return std::ranges::find(result.ranking, *candidate) - result.ranking.begin() + 1;
 }
 
-/// Places in the ranking of those that nothing is better than in every objective.
-Ordered front_json(const PlanResult& result) {
-  Ordered front = Ordered::array();
-  const Plan& plan = result.prepared.plan;
-  if (plan.objective.metrics.size() < 2) return front;
-  for (std::size_t place = 0; place < result.ranking.size(); ++place) {
-    const Candidate& one = result.prepared.candidates[result.ranking[place]];
-    if (on_front(one, result.prepared.candidates, plan.objective)) front.push_back(place);
-  }
-  return front;
+std::vector<std::optional<std::int64_t>> told_places(const PlanResult& result) {
+  std::vector<std::optional<std::int64_t>> places;
+  for (const std::size_t i : told_candidates(result)) places.push_back(place_of(result, i));
+  return places;
 }
 
-Ordered changes_json(const PlanResult& result) {
-  Ordered list = Ordered::array();
+/// Places in the ranking of those that nothing is better than in every objective.
+std::vector<std::size_t> front(const PlanResult& result) {
+  std::vector<std::size_t> places;
+  const Plan& plan = result.prepared.plan;
+  if (plan.objective.metrics.size() < 2) return places;
+  for (std::size_t place = 0; place < result.ranking.size(); ++place) {
+    const Candidate& one = result.prepared.candidates[result.ranking[place]];
+    if (on_front(one, result.prepared.candidates, plan.objective)) places.push_back(place);
+  }
+  return places;
+}
+
+struct ChangeRow {
+  Change change;
+  std::optional<JsonEntries<std::string>> choice;
+};
+constexpr auto json_fields(const ChangeRow*) {
+  using Row = ChangeRow;
+  return std::tuple(derived<Row>("what", [](const Row& row) { return row.change.what; }),
+                    derived<Row>("from", [](const Row& row) { return row.change.from; }),
+                    derived<Row>("to", [](const Row& row) { return row.change.to; }),
+                    derived<Row>("unit", [](const Row& row) { return row.change.unit; }),
+                    derived<Row>("words", [](const Row& row) { return row.change.words; }),
+                    field("choice", &Row::choice));
+}
+
+std::vector<ChangeRow> change_rows(const PlanResult& result) {
+  std::vector<ChangeRow> list;
   for (const Change& change : result.would_change) {
-    list.push_back(
-        {{"what", change.what},
-         {"from", change.from},
-         {"to", change.to},
-         {"unit", change.unit},
-         {"words", change.words},
-         {"choice", change.choice ? settings_json(result.prepared, *change.choice) : Ordered()}});
+    list.push_back({change, {}});
+    if (change.choice) list.back().choice = settings_of(result.prepared, *change.choice);
   }
   return list;
+}
+
+std::vector<std::string> plan_warnings(const PlanResult& result) {
+  std::string warning = batches_warning(result);
+  return warning.empty() ? std::vector<std::string>() : std::vector{std::move(warning)};
+}
+
+/// A plan's result, and what its rows are.
+struct PlanDocument {
+  const PlanResult* result = nullptr;
+  std::optional<std::vector<Illegal>> illegal{};  ///< of layouts
+  std::vector<Ranked> ranking{};
+  std::optional<Ranked> choice{};
+
+  const PreparedPlan& prepared() const { return result->prepared; }
+};
+
+/// An entry that a function of the result gives.
+template <class Get>
+constexpr auto of_result(const char* key, Get get) {
+  return derived<PlanDocument>(
+      key, [get](const PlanDocument& document) { return get(*document.result); });
+}
+
+constexpr auto json_fields(const PlanDocument*) {
+  using One = PlanDocument;
+  using Result = PlanResult;
+  return std::tuple(
+      constant<One>("schema", "rehearse.plan/1"),
+      of_result("plan", [](const Result& one) { return one.prepared.study.identity.study; }),
+      of_result("description",
+                [](const Result& one) { return one.prepared.study.identity.description; }),
+      of_result("answer", plan_answer),
+      of_result("program", [](const Result& one) { return one.prepared.study.identity.program; }),
+      of_result("scenario", [](const Result& one) { return one.prepared.study.identity.scenario; }),
+      of_result("frameworks", [](const Result& one) { return one.prepared.plan.frameworks; }),
+      group<One>("objective", of_result("metrics", objective_keys),
+                 of_result("words",
+                           [](const Result& one) { return one.prepared.plan.objective.words(); })),
+      of_result("constraints", limits), of_result("prices", prices_of),
+      group<One>(
+          "counts",
+          of_result("candidates", [](const Result& one) { return count(one).candidates; }),
+          of_result("pruned", [](const Result& one) { return count(one).pruned; }),
+          of_result("simulated", [](const Result& one) { return count(one).simulated; }),
+          of_result("failed", [](const Result& one) { return count(one).failed; }),
+          of_result("feasible", [](const Result& one) { return count(one).feasible; }),
+          of_result("duplicates", [](const Result& one) { return one.prepared.duplicates; })),
+      field_if_any("not_legal", &One::illegal), field("ranking", &One::ranking),
+      field("choice", &One::choice),
+      of_result("runner_up", [](const Result& one) { return place_of(one, runner_up(one)); }),
+      of_result("safest", [](const Result& one) { return place_of(one, safest(one)); }),
+      of_result("told", told_places), of_result("rejected", rejected), of_result("pareto", front),
+      of_result("would_change", change_rows),
+      of_result("outside_calibration", [](const Result& one) { return one.outside_calibration; }),
+      of_result("assumptions", [](const Result& one) { return one.assumptions; }),
+      of_result("warnings", plan_warnings));
 }
 
 }  // namespace
@@ -216,45 +343,21 @@ PlanCount count(const PlanResult& result) {
 }
 
 std::string plan_json(const PlanResult& result) {
-  const PreparedPlan& prepared = result.prepared;
-  Ordered json;
-  json["schema"] = "rehearse.plan/1";
-  json["plan"] = prepared.study.identity.study;
-  json["description"] = prepared.study.identity.description;
-  json["answer"] = plan_answer(result);
-  json["program"] = prepared.study.identity.program;
-  json["scenario"] = prepared.study.identity.scenario;
-  json["frameworks"] = prepared.plan.frameworks;
-  json["objective"] = objective_json(prepared.plan.objective);
-  json["constraints"] = constraints_json(prepared.plan);
-  json["prices"] = prices_of(result);
-  json["counts"] = counts_json(result);
-  if (prepared.plan.layouts) {
-    json["not_legal"] = Ordered::array();
-    for (const auto& [rule, layouts] : prepared.plan.illegal)
-      json["not_legal"].push_back({{"rule", rule}, {"layouts", layouts}});
+  PlanDocument document{.result = &result};
+  if (result.prepared.plan.layouts) {
+    document.illegal.emplace();
+    for (const auto& [rule, layouts] : result.prepared.plan.illegal)
+      document.illegal->push_back({rule, layouts});
   }
-  json["ranking"] = Ordered::array();
   for (std::size_t place = 0; place < result.ranking.size(); ++place) {
-    json["ranking"].push_back(ranked_json(result, place));
+    document.ranking.push_back(ranked(result, place));
+    if (result.ranking[place] == result.choice) document.choice = document.ranking.back();
   }
-  const auto chosen = std::ranges::find(result.ranking, result.choice);
-  json["choice"] = chosen == result.ranking.end()
-                       ? Ordered()
-                       : json["ranking"][static_cast<std::size_t>(chosen - result.ranking.begin())];
-  json["runner_up"] = place_json(result, runner_up(result));
-  json["safest"] = place_json(result, safest(result));
-  json["told"] = Ordered::array();
-  for (const std::size_t i : told_candidates(result)) json["told"].push_back(place_json(result, i));
-  json["rejected"] = rejected_json(result);
-  json["pareto"] = front_json(result);
-  json["would_change"] = changes_json(result);
-  json["outside_calibration"] = result.outside_calibration;
-  json["assumptions"] = result.assumptions;
-  json["warnings"] = Ordered::array();
-  if (std::string warning = batches_warning(result); !warning.empty())
-    json["warnings"].push_back(std::move(warning));
-  return json_text(json, 2) + "\n";
+  return json_text(to_json_value(document), 2) + "\n";
+}
+
+nlohmann::ordered_json plan_result_schema() {
+  return titled_schema("What a plan came to", json_schema<PlanDocument>());
 }
 
 }  // namespace rehearse::inline planner

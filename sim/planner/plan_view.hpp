@@ -1,5 +1,6 @@
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "planner/run_plan.hpp"
@@ -9,6 +10,7 @@ namespace rehearse::inline planner {
 
 /// `rehearse.plan/1`, in one form for all sizes.
 std::string plan_json(const PlanResult& result);
+nlohmann::ordered_json plan_result_schema();
 
 /// A row for each candidate: what is ranked by its rank, then the others: `rank`, `tied`, `stage`,
 /// `vary.AXIS`, the metrics with the ends of their intervals, and `failed`.
