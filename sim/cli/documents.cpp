@@ -13,6 +13,7 @@
 #include "keys/schema.hpp"
 #include "planner/plan_view.hpp"
 #include "predict/collective_views.hpp"
+#include "view/comparison.hpp"
 #include "view/network_view.hpp"
 
 namespace rehearse::inline cli {
@@ -25,6 +26,7 @@ const std::vector<DocumentKind>& document_kinds() {
     for (const std::string& name : schema_kinds())
       all.push_back({name, [](const std::string& kind) { return schema_of(kind); }});
     all.push_back({"explain", [](const std::string&) { return explanation_schema(); }});
+    all.push_back({"compare", [](const std::string&) { return comparison_schema(); }});
     all.push_back({"kernels", [](const std::string&) { return kernels_schema(); }});
     all.push_back({"collective", [](const std::string&) { return collective_schema(); }});
     all.push_back({"plan_result", [](const std::string&) { return plan_result_schema(); }});

@@ -49,7 +49,7 @@ void add_list(CLI::App& app) {
   add(list_app, "PREFIX", command->prefix,
       "Of keys: those that begin so, such as strategy.ddp; of\n"
       "schema: scenario, study, plan, cluster, cases,\n"
-      "compute_profile, comm_profile, curve, report, explain,\n"
+      "compute_profile, comm_profile, curve, report, explain, compare,\n"
       "kernels, collective, model or plan_result",
       "");
   add_choice(list_app, "--format", command->format, "Of keys: text or markdown",

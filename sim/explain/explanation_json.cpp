@@ -143,60 +143,30 @@ constexpr auto json_fields(const BubbleWaits*) {
                     field("host_s", &BubbleWaits::host));
 }
 
-struct StageWaits {
-  Seconds step;
-  BubbleWaits waits;
-};
-constexpr auto json_fields(const StageWaits*) {
-  return std::tuple(field("step_s", &StageWaits::step),
-                    field("bubble_waits_for", &StageWaits::waits));
-}
-
 /// A stage as a run's report has it, its step and what its bubbles wait for.
 struct StageRow {
   StageReport stage;
-  StageWaits more;
+  Seconds step;
+  BubbleWaits waits;
 };
+constexpr auto json_fields(const StageRow*) {
+  return std::tuple(included(&StageRow::stage), field("step_s", &StageRow::step),
+                    field("bubble_waits_for", &StageRow::waits));
+}
 
 std::vector<StageRow> stage_rows(const StageFindings& pipeline) {
   std::vector<StageRow> list;
   for (std::size_t i = 0; i < pipeline.stages.size(); ++i) {
     const RankSplit& rank = pipeline.waits[i];
-    StageWaits more{.step = rank.step, .waits = {.stages = {}, .exchanges = {}, .host = rank.host}};
+    BubbleWaits waits{.stages = {}, .exchanges = {}, .host = rank.host};
     for (const auto& [stage, time] : rank.for_stage)
-      more.waits.stages.all.emplace_back(std::to_string(stage), time);
+      waits.stages.all.emplace_back(std::to_string(stage), time);
     for (const auto& [axis, time] : rank.for_exchange)
-      more.waits.exchanges.all.emplace_back(to_string(axis) + "_s", time);
-    list.push_back({pipeline.stages[i], std::move(more)});
+      waits.exchanges.all.emplace_back(to_string(axis) + "_s", time);
+    list.push_back({pipeline.stages[i], rank.step, std::move(waits)});
   }
   return list;
 }
-
-}  // namespace
-}  // namespace rehearse::inline explanation
-
-namespace rehearse::inline config {
-
-template <>
-struct JsonForm<StageRow> {
-  static OrderedJson write(const StageRow& row) {
-    OrderedJson json = to_json_value(row.stage);
-    json.update(to_json_value(row.more));
-    return json;
-  }
-  static OrderedJson schema() {
-    OrderedJson both = json_schema<StageReport>();
-    const OrderedJson more = json_schema<StageWaits>();
-    both["properties"].update(more["properties"]);
-    for (const OrderedJson& key : more["required"]) both["required"].push_back(key);
-    return both;
-  }
-};
-
-}  // namespace rehearse::inline config
-
-namespace rehearse::inline explanation {
-namespace {
 
 struct BubbleCause {
   NamedTime one;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <utility>
@@ -72,6 +73,7 @@ Comparison compare(Compared first, Compared second);
 std::string answer(const Comparison& comparison);
 /// `rehearse.compare/1`, two-space indented, keys in a fixed order.
 std::string to_json(const Comparison& comparison);
+nlohmann::ordered_json comparison_schema();
 /// Its figures, a row for each.
 std::string to_csv(const Comparison& comparison);
 /// For people: columns fit `width`; ANSI colours if `color`.

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "config/count.hpp"
+#include "config/json_record.hpp"
 #include "config/json_text.hpp"
 #include "report/memory_verdict.hpp"
 #include "report/training_kind.hpp"
@@ -16,8 +17,6 @@
 
 namespace rehearse::inline view {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr double kSame = 0.005;   ///< figures that differ by less are called the same
 constexpr double kTimes = 2;      ///< from here on "times", not percent
@@ -186,33 +185,31 @@ std::string errors_sentence(const Comparison& both) {
          "scenarios for narrower intervals.";
 }
 
-Json number(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
-
-Json parts_json(const std::vector<PartPair>& parts, const char* unit) {
-  Json list = Json::array();
-  for (const PartPair& part : parts)
-    list.push_back({{"part", part.name},
-                    {std::string("first_") + unit, part.first},
-                    {std::string("second_") + unit, part.second}});
-  return list;
+struct Of {
+  static constexpr std::array kSeconds{"first_s", "second_s"},
+      kBytes{"first_bytes", "second_bytes"};
+};
+/// Parts in seconds, or in bytes.
+template <const std::array<const char*, 2>& kKeys>
+struct PartRow {
+  PartPair part;
+};
+template <const std::array<const char*, 2>& kKeys>
+constexpr auto json_fields(const PartRow<kKeys>*) {
+  using Row = PartRow<kKeys>;
+  return std::tuple(derived<Row>("part", [](const Row& row) { return row.part.name; }),
+                    derived<Row>(kKeys[0], [](const Row& row) { return row.part.first; }),
+                    derived<Row>(kKeys[1], [](const Row& row) { return row.part.second; }));
+}
+template <const std::array<const char*, 2>& kKeys>
+std::vector<PartRow<kKeys>> rows_of(const std::vector<PartPair>& parts) {
+  std::vector<PartRow<kKeys>> rows;
+  for (const PartPair& part : parts) rows.push_back({part});
+  return rows;
 }
 
-Json figures_json(const std::vector<FigurePair>& figures) {
-  Json list = Json::array();
-  for (const FigurePair& one : figures)
-    list.push_back({{"key", one.key},
-                    {"name", one.name},
-                    {"first", number(one.first)},
-                    {"second", number(one.second)},
-                    {"ratio", number(one.ratio)},
-                    {"ratio_interval",
-                     one.interval ? Json::array({one.interval->low, one.interval->high}) : Json()},
-                    {"chance_of_more", number(one.chance_of_more())}});
-  return list;
-}
-
-Json side_json(const Compared& side) {
-  return {{"name", side.name}, {"answer", answer(side.report)}, {"report", json_view(side.report)}};
+std::optional<std::string> unless_empty(const std::string& text) {
+  return text.empty() ? std::nullopt : std::optional(text);
 }
 
 void add_inputs(const Comparison& both, Page& page) {
@@ -270,25 +267,57 @@ std::string answer(const Comparison& comparison) {
   return text;
 }
 
+constexpr auto json_fields(const InputDifference*) {
+  using Row = InputDifference;
+  return std::tuple(
+      field("key", &Row::key),
+      derived<Row>("first", [](const Row& row) { return unless_empty(row.first); }),
+      derived<Row>("second", [](const Row& row) { return unless_empty(row.second); }));
+}
+
+constexpr auto json_fields(const FigurePair*) {
+  using Pair = FigurePair;
+  return std::tuple(
+      field("key", &Pair::key), field("name", &Pair::name), field("first", &Pair::first),
+      field("second", &Pair::second), field("ratio", &Pair::ratio),
+      field("ratio_interval", &Pair::interval),
+      derived<Pair>("chance_of_more", [](const Pair& pair) { return pair.chance_of_more(); }));
+}
+
+constexpr auto json_fields(const Compared*) {
+  return std::tuple(
+      field("name", &Compared::name),
+      derived<Compared>("answer", [](const Compared& side) { return answer(side.report); }),
+      made<Compared>(
+          "report", [](const Compared& side) { return json_view(side.report); }, report_schema));
+}
+
+constexpr auto json_fields(const Comparison*) {
+  using Both = Comparison;
+  return std::tuple(
+      constant<Both>("schema", "rehearse.compare/1"),
+      derived<Both>("description",
+                    [](const Both& both) { return both.first.name + " and " + both.second.name; }),
+      derived<Both>("answer", [](const Both& both) { return answer(both); }),
+      field("first", &Both::first), field("second", &Both::second), field("inputs", &Both::inputs),
+      field("figures", &Both::figures),
+      derived<Both>("errors",
+                    [](const Both& both) {
+                      return std::string(both.common_errors ? "common" : "independent");
+                    }),
+      field("scale", &Both::scale),
+      derived<Both>("step", [](const Both& both) { return rows_of<Of::kSeconds>(both.step); }),
+      derived<Both>("collectives",
+                    [](const Both& both) { return rows_of<Of::kSeconds>(both.collectives); }),
+      derived<Both>("memory", [](const Both& both) { return rows_of<Of::kBytes>(both.memory); }));
+}
+
 std::string to_json(const Comparison& comparison) {
-  Json inputs = Json::array();
-  for (const InputDifference& one : comparison.inputs)
-    inputs.push_back({{"key", one.key},
-                      {"first", one.first.empty() ? Json() : Json(one.first)},
-                      {"second", one.second.empty() ? Json() : Json(one.second)}});
-  const Json json{{"schema", "rehearse.compare/1"},
-                  {"description", comparison.first.name + " and " + comparison.second.name},
-                  {"answer", answer(comparison)},
-                  {"first", side_json(comparison.first)},
-                  {"second", side_json(comparison.second)},
-                  {"inputs", inputs},
-                  {"figures", figures_json(comparison.figures)},
-                  {"errors", comparison.common_errors ? "common" : "independent"},
-                  {"scale", comparison.scale},
-                  {"step", parts_json(comparison.step, "s")},
-                  {"collectives", parts_json(comparison.collectives, "s")},
-                  {"memory", parts_json(comparison.memory, "bytes")}};
-  return json_text(json, 2) + "\n";
+  return json_text(to_json_value(comparison), 2) + "\n";
+}
+
+nlohmann::ordered_json comparison_schema() {
+  return titled_schema("Two runs beside each other", json_schema<Comparison>());
 }
 
 std::string to_csv(const Comparison& comparison) {

@@ -20,9 +20,7 @@ OrderedJson json_view(const Report& report) {
 OrderedJson report_schema() {
   JsonKeys keys;
   keys.add("schema", {{"const", kSchema}});
-  OrderedJson schema = json_schema<Report>();
-  keys.properties.update(schema["properties"]);
-  for (const OrderedJson& key : schema["required"]) keys.required.push_back(key);
+  keys.include(json_schema<Report>());
   return titled_schema("A report of Rehearse", keys.schema());
 }
 

@@ -14,6 +14,11 @@ void JsonKeys::add(const char* key, OrderedJson schema) {
   required.push_back(key);
 }
 
+void JsonKeys::include(const OrderedJson& object) {
+  properties.update(object["properties"]);
+  for (const OrderedJson& key : object["required"]) required.push_back(key);
+}
+
 OrderedJson JsonKeys::schema() const {
   return {{"type", "object"},
           {"properties", properties},

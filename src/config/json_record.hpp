@@ -58,6 +58,8 @@ struct JsonKeys {
   OrderedJson properties = OrderedJson::object(), required = OrderedJson::array();
 
   void add(const char* key, OrderedJson schema);
+  /// Those of another object's schema.
+  void include(const OrderedJson& object);
   OrderedJson schema() const;
 };
 /// The schema of a value of that type: "string".
@@ -143,6 +145,37 @@ struct JsonDerived {
 template <class Record, class Get>
 constexpr auto derived(const char* key, Get get) {
   return JsonDerived<Record, Get>{key, get};
+}
+
+/// JSON that something else makes, under a schema of its own.
+template <class Record>
+struct JsonMade {
+  const char* key;
+  OrderedJson (*get)(const Record& record);
+  OrderedJson (*schema)();
+
+  void write(const Record& record, OrderedJson& json) const { put(json, key, get(record)); }
+  void read(const JsonPlace&, Record&) const {}
+  void describe(JsonKeys& keys) const { keys.add(key, schema()); }
+};
+template <class Record>
+constexpr auto made(const char* key, OrderedJson (*get)(const Record&), OrderedJson (*schema)()) {
+  return JsonMade<Record>{key, get, schema};
+}
+
+/// The fields of a member that is a record, among the record's own.
+template <class Record, class Value>
+struct JsonIncluded {
+  Value Record::*member;
+
+  void write(const Record& record, OrderedJson& json) const {
+    json.update(to_json_value(record.*member));
+  }
+  void describe(JsonKeys& keys) const { keys.include(json_schema<Value>()); }
+};
+template <class Record, class Value>
+constexpr auto included(Value Record::*member) {
+  return JsonIncluded<Record, Value>{member};
 }
 
 /// The same text in every document: ("schema", "rehearse.kernels/1").
