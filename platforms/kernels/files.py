@@ -1,10 +1,12 @@
 """Writes what was fitted."""
+import numpy as np
+
 import closed_forms as forms
-from common import ERRORS, HERE, SAMPLES
+from common import ERRORS, HERE, SAMPLES, columns, table
 
 
 LETTERS = (
-    "A ai-dynamo/aiconfigurator, D baidu-research/DeepBench, E eth-easl/sailor, F Dao-AILab/flash-attention, N sitar-lab/NeuSight, "
+    "A ai-dynamo/aiconfigurator, C NVIDIA/cudnn-frontend, D baidu-research/DeepBench, E eth-easl/sailor, F Dao-AILab/flash-attention, N sitar-lab/NeuSight, "
     "R Rehearse, S MooreThreads/SimuMax, V microsoft/vidur; README.md"
 )
 
@@ -26,6 +28,20 @@ def attention_line(width, forward, backward, source, library=""):
     names = ("launch", "share", "keys", "traffic", "tail")
     by = f"library: {library}, " if library else ""
     return f'  - {{width: {width}, {by}source: "{source}",\n     forward: {{{numbers(forward, names)}}},\n     backward: {{{numbers(backward, names)}}}}}'
+
+# GPUs whose attention in FP8 was measured, by whose file they are of.
+IN_FP8 = {"B200": ("B200", "GB200", "GB300"), "H100-SXM": ("H200",), "H200-SXM": ("H200",)}
+
+def fp8_attention_line(gpu):
+    """Geometric mean of time in FP8 over time in 16 bits, each way."""
+    rows = [row for row in table("attention_fp8.csv") if row["gpu"] in IN_FP8.get(gpu, ())]
+    if not rows:
+        return []
+    ways = []
+    for way in ("forward", "backward"):
+        narrow, wide = columns(rows, f"fp8_{way}", f"bf16_{way}")
+        ways.append(f"{way}: {np.exp(np.mean(np.log(narrow / wide))):.3f}")
+    return ["fp8_attention: {" + ", ".join(ways) + ', source: "C"}']
 
 def error_lines(gpus):
     """Of `gpus`, each a name or a name and the first words of families."""
@@ -98,7 +114,7 @@ def write(
                 ("  [" if i == 0 else "   ") + row + ("]" if i == forms.knots("m") - 1 else ",")
             )
     if attention:
-        lines += ["attention:"] + attention
+        lines += ["attention:"] + attention + fp8_attention_line(gpu)
     wide = f", tf32: {of_tf32[0]:.3f}, tf32_weight: {of_tf32[1]:.3f}" if of_tf32 else ""
     lines.append(
         f'convolution: {{share: {share:.3f}, prologue: {prologue:.1f}, small_tiles: {small:.3f}{wide}, source: "{source_of_convolution}"}}'

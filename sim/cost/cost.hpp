@@ -139,6 +139,8 @@ struct AnalyticEfficiency {
   /// kHostOperator. 0: CUDA graphs.
   std::optional<Seconds> host_launch = std::nullopt;
   double host_times = 1;  ///< that, so many times
+  /// CUDA_LAUNCH_BLOCKING: the host launches nothing until the kernel before has ended.
+  bool launch_blocking = false;
   /// What graphs replay: each is one call, and nobody launches its kernels.
   std::vector<GraphScope> graphs = {};
 

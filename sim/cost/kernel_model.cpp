@@ -47,6 +47,7 @@ double library_speed(AttentionKernel library, bool backward) {
       return 1;
     case AttentionKernel::flash3:
     case AttentionKernel::cudnn:
+    case AttentionKernel::cudnn_fp8:
       return backward ? 1.62 : 1.73;
     case AttentionKernel::triton:
       return 1 / 1.8;
@@ -282,7 +283,7 @@ const AttentionCurve& KernelModel::attention_curve(double width, bool cudnn) con
 
 Seconds KernelModel::attention(const AttentionSize& size, bool backward,
                                AttentionKernel library) const {
-  const bool cudnn = library == AttentionKernel::cudnn;
+  const bool cudnn = is_cudnn(library);
   const AttentionCurve& curve = attention_curve(size.width, cudnn);
   AttentionPass pass = backward ? curve.backward : curve.forward;
   const bool as_measured = cudnn && (curve.cudnn || !cudnn_is_faster_ || wide_);
@@ -291,7 +292,9 @@ Seconds KernelModel::attention(const AttentionSize& size, bool backward,
   if (size.dropout && curve.cudnn) pass.share *= dropout_speed(backward);
   KernelDevice device = device_;
   if (wide_) device.bandwidth /= 2;  // the closed form counts elements of two bytes
-  return attention_time(pass, device, size, backward);
+  const Seconds time = attention_time(pass, device, size, backward);
+  const double narrow = curves_->fp8_attention.at(backward ? 1 : 0);
+  return library == AttentionKernel::cudnn_fp8 && narrow > 0 ? narrow * time : time;
 }
 
 Nearness KernelModel::near_product(const ProductSize& size, bool narrow) const {
@@ -304,7 +307,7 @@ Nearness KernelModel::near_convolution(const ProductSize& size) const {
 
 /// Heads as wide as none that was measured are as far off as their width.
 Nearness KernelModel::near_attention(const AttentionSize& size, AttentionKernel library) const {
-  const AttentionCurve& curve = attention_curve(size.width, library == AttentionKernel::cudnn);
+  const AttentionCurve& curve = attention_curve(size.width, is_cudnn(library));
   const char* const kind = wide_ ? ", fp32" : curve.cudnn ? ", cudnn" : "";
   Nearness near =
       nearness(curves_->find_measured(fmt::format("attention {:.0f}{}", curve.width, kind)),

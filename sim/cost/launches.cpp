@@ -214,6 +214,13 @@ Launches launched(const Unit& unit, Direction direction, const Roofline& rooflin
   return sum;
 }
 
+/// The GPU has nothing to do while the host launches what comes next.
+void wait_for_each(UnitCost& unit) {
+  unit.forward += std::exchange(unit.forward_launch, Seconds(0));
+  unit.backward += std::exchange(unit.backward_launch, Seconds(0));
+  unit.awaited_launch = Seconds(0);
+}
+
 }  // namespace
 
 void add_launches(StepCosts& costs, const Model& model, const Roofline& roofline,
@@ -234,6 +241,7 @@ void add_launches(StepCosts& costs, const Model& model, const Roofline& roofline
     costs.units[i].backward_launch = of(Direction::backward);
     const std::optional<std::size_t> counts = counts_known(unit);
     if (counts) costs.units[i].awaited_launch = of(Direction::forward, *counts);
+    if (efficiency.launch_blocking) wait_for_each(costs.units[i]);
   }
 }
 
@@ -244,6 +252,8 @@ void add_optimizer_launch(StepCosts& costs, const Model& model, const Optimizer&
   const Seconds operators = efficiency.host_operator();
   costs.optimizer_launch = static_cast<double>(tensors) * kHostTensor * operators +
                            looped_kernels(optimizer, tensors) * kHostLoop * operators;
+  if (efficiency.launch_blocking)
+    costs.optimizer += std::exchange(costs.optimizer_launch, Seconds(0));
 }
 
 }  // namespace rehearse::inline cost

@@ -6,7 +6,8 @@
 namespace rehearse::inline cost {
 
 /// Writes down what launching each unit takes the host (StepCosts::units), which depends on no
-/// batch. Whether the GPU waits for it the program says (strategy/host_ahead.hpp).
+/// batch. Whether the GPU waits for it the program says (schedule/host_ahead.hpp). Under
+/// CUDA_LAUNCH_BLOCKING it waits for all of it, which then is part of the passes themselves.
 void add_launches(StepCosts& costs, const Model& model, const Roofline& roofline,
                   Precision precision, const AnalyticEfficiency& efficiency);
 

@@ -153,7 +153,7 @@ double Roofline::fused_factor(const Operator& op, Direction direction) const {
   if (op.heads.heads == 0) return 1;
   const bool backward = direction == Direction::backward;
   const AttentionKernel library = library_of(op);
-  const bool as_shared = attention_stated_ || library == AttentionKernel::cudnn;
+  const bool as_shared = attention_stated_ || is_cudnn(library);
   return computed_share(op, direction) / (as_shared ? 1 : library_speed(library, backward));
 }
 

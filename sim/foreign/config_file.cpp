@@ -188,6 +188,10 @@ ConfigFile read_config_file(const std::filesystem::path& file, const std::string
   made.entries = entries_of_file(text, name, format, function);
   read_as_options(made.entries);
   read_hyphens(made.entries, *made.format);
+  if (is_shell(text))
+    std::erase_if(made.entries, [&](const Entry& one) {
+      return one.key.starts_with("env_vars.") && made.format->rules_of(one.key).empty();
+    });
   unwrap(made.entries, *made.format);
   return made;
 }

@@ -187,6 +187,11 @@ void settle(std::vector<Entry>& entries) {
   }
 }
 
+/// Variables of the environment that change how long a step takes, or what it holds.
+bool counts(const std::string& variable) {
+  return variable == "CUDA_LAUNCH_BLOCKING" || variable == "TORCH_NCCL_AVOID_RECORD_STREAMS";
+}
+
 std::size_t options_in(const Words& words) {
   return static_cast<std::size_t>(
       std::ranges::count_if(words, [](const auto& word) { return is_option(plain(word)); }));
@@ -212,6 +217,8 @@ std::vector<Entry> shell_entries(const std::string& text, const std::string& nam
             "give the command line itself: torchrun ... pretrain_gpt.py --num-layers 32 ...");
   ShellReader reader{source, {}};
   for (const Words& options : script.batch_options()) reader.read(options, "sbatch.");
+  for (const auto& [variable, value] : script.assigned())
+    if (counts(variable)) reader.add("env_vars." + variable, value, {value});
   reader.read(chosen, "");
   settle(reader.entries);
   return std::move(reader.entries);

@@ -176,6 +176,7 @@ bool ShellScript::assigns(const MarkedText& word) {
     check_size(last.size());
     return true;
   }
+  if (!value.empty()) assigned_.emplace_back(name, value);
   variable.items = {std::move(value)};
   return true;
 }

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "config/text_source.hpp"
@@ -19,6 +20,8 @@ class ShellScript {
 
   /// Commands that run a program, word by word, in the order of the file.
   const std::vector<std::vector<MarkedText>>& commands() const { return commands_; }
+  /// `NAME=VALUE`, exported, in front of a command or by itself, in the order of the file.
+  const std::vector<std::pair<std::string, MarkedText>>& assigned() const { return assigned_; }
   /// Words behind `#SBATCH`.
   const std::vector<std::vector<MarkedText>>& batch_options() const { return batch_options_; }
 
@@ -80,6 +83,7 @@ class ShellScript {
   std::uint32_t chain_line_ = 0;
   mutable std::size_t spent_ = 0;
   std::vector<Words> commands_, batch_options_;
+  std::vector<std::pair<std::string, MarkedText>> assigned_;
 };
 
 }  // namespace rehearse::inline foreign

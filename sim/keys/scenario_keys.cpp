@@ -65,8 +65,9 @@ std::vector<KeySection> scenario_keys() {
         {"sequence.documents.mean", type::number(), "required", "Mean length in tokens."},
         {"sequence.documents.deviation", type::number(), "0", "Standard deviation in tokens."},
         {"attention", type::choice({"sdpa", "eager", "flash1", "flash2", "flash3", "triton",
-         "cudnn"}), "sdpa",
-         "`sdpa`: PyTorch 2.11's, cudnn on Hopper and Blackwell, else flash2; `eager` keeps scores.",
+         "cudnn", "cudnn_fp8"}), "sdpa",
+         "`sdpa`: PyTorch 2.11's, cudnn on Hopper and Blackwell, else flash2; `eager` keeps scores; "
+         "`cudnn_fp8` is TransformerEngine's in FP8 both ways, its memory as in 16 bits.",
          "PyTorch SDPA; FlashAttention"},
         {"fused_softmax", type::flag(), "false",
          "Of eager attention: scale, mask and softmax are one kernel.", "Megatron-LM"},

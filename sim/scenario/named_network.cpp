@@ -168,14 +168,14 @@ void read_loss(Map& map, Framework& framework, ModelShape& shape) {
 
 /// As Hugging Face's attn_implementation; one of FlashAttention's own computes sinks, too.
 void read_attention(const Value& value, ModelShape& shape) {
-  const std::string name =
-      value.as_choice({"sdpa", "eager", "flash1", "flash2", "flash3", "triton", "cudnn"});
+  const std::string name = value.as_choice(
+      {"sdpa", "eager", "flash1", "flash2", "flash3", "triton", "cudnn", "cudnn_fp8"});
   shape.flash_attention = name != "eager";
   if (name == "sdpa" || name == "eager") return;
   shape.library_attention = name != "flash1";
   for (const auto kernel :
        {AttentionKernel::flash1, AttentionKernel::flash2, AttentionKernel::flash3,
-        AttentionKernel::triton, AttentionKernel::cudnn})
+        AttentionKernel::triton, AttentionKernel::cudnn, AttentionKernel::cudnn_fp8})
     if (name == to_string(kernel)) shape.attention_kernel = kernel;
 }
 

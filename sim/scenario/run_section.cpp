@@ -140,6 +140,9 @@ Fields<AnalyticEfficiency> efficiency_fields() {
       field("host_launch", &E::host_launch,
             "Host time of an eager operator (a compiled kernel takes 8/30); 0 with CUDA graphs.")
           .otherwise("(the host's, else 30 us)"),
+      silent("cuda_launch_blocking", &E::launch_blocking,
+             "The environment's CUDA_LAUNCH_BLOCKING=1: the host waits for each kernel. Exchanges "
+             "that overlap still do."),
       silent("cuda_graph_scope", &E::graphs, form::list(form::choice(kGraphScopes)),
              "What of each block CUDA graphs hold (--cuda-graph-scope); their memory is not "
              "counted.")};

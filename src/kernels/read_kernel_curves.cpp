@@ -195,6 +195,13 @@ void read_slow_kernels(Map& map, KernelCurves& curves) {
   if (const auto rate = map.optional("unvectorized"))
     curves.unvectorized = rate->as_positive_number();
   if (const auto rate = map.optional("adamw_8bit")) curves.adamw_8bit = rate->as_positive_number();
+  if (const auto narrow = map.optional("fp8_attention")) {
+    Map ways = narrow->as_map();
+    curves.fp8_attention = {ways.require("forward").as_positive_number(),
+                            ways.require("backward").as_positive_number()};
+    source_of(ways);
+    ways.finish();
+  }
   const auto unaligned = map.optional("unaligned");
   if (!unaligned) return;
   constexpr double kTera = 1e12;

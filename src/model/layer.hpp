@@ -34,8 +34,22 @@ struct Pooling {
 };
 
 /// Kernels that compute fused attention: PyTorch's choice for scaled_dot_product_attention on a
-/// GPU, a version of the library FlashAttention, its first form in Triton, or cuDNN.
-enum class AttentionKernel : std::uint8_t { sdpa, flash1, flash2, flash3, triton, cudnn };
+/// GPU, a version of the library FlashAttention, its first form in Triton, or cuDNN; or cuDNN's in
+/// FP8 (TransformerEngine's fp8_dpa, with NVTE_FP8_DPA_BWD=1).
+enum class AttentionKernel : std::uint8_t {
+  sdpa,
+  flash1,
+  flash2,
+  flash3,
+  triton,
+  cudnn,
+  cudnn_fp8
+};
+
+/// True of cuDNN's, in any format.
+inline bool is_cudnn(AttentionKernel kernel) {
+  return kernel == AttentionKernel::cudnn || kernel == AttentionKernel::cudnn_fp8;
+}
 
 /// What a family's code writes in other operators than most do: the same numbers, other kernels.
 struct Spelling {

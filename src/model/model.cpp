@@ -107,7 +107,8 @@ const std::vector<std::string>& loss_names() {
 }
 
 std::string to_string(AttentionKernel kernel) {
-  constexpr std::array kNames = {"sdpa", "flash1", "flash2", "flash3", "triton", "cudnn"};
+  constexpr std::array kNames = {"sdpa",   "flash1", "flash2",   "flash3",
+                                 "triton", "cudnn",  "cudnn_fp8"};
   return kNames.at(static_cast<std::size_t>(kernel));
 }
 

@@ -23,7 +23,7 @@ TransformerShape llama(bool experts) {
 }
 
 /// The block's, between embeddings and head.
-UnitCost block_of(bool experts, std::vector<GraphScope> graphs) {
+UnitCost block_of(bool experts, std::vector<GraphScope> graphs, bool blocking = false) {
   // Megatron-LM's: experts one by one, on two ranks.
   const ModelShape shape{.sequence = 128, .grouped_experts = false};
   const ModelParallel parallel{.expert = experts ? 2 : 1};
@@ -31,7 +31,7 @@ UnitCost block_of(bool experts, std::vector<GraphScope> graphs) {
   Gpu gpu;
   gpu.fp32 = gpu.bf16 = FlopsPerSecond(19.5e12);
   gpu.memory_bandwidth = BytesPerSecond(2039e9);
-  const AnalyticEfficiency efficiency{.graphs = std::move(graphs)};
+  const AnalyticEfficiency efficiency{.launch_blocking = blocking, .graphs = std::move(graphs)};
   return step_costs(model, gpu, Precision::bf16_pure, 1, {}, efficiency).units.at(1);
 }
 
@@ -51,6 +51,17 @@ BOOST_AUTO_TEST_CASE(a_block_in_graphs_is_a_call_for_each) {
   // Attention, the router with the norm before it, and the rest of the experts' layer.
   BOOST_CHECK_CLOSE(forward(true, {attn, moe}), 3, 1e-9);
   BOOST_CHECK_CLOSE(backward(true, {attn, moe}), 3, 1e-9);
+}
+
+// CUDA_LAUNCH_BLOCKING: kernels and launches take turns, so that a pass takes both.
+BOOST_AUTO_TEST_CASE(a_host_that_waits_for_each_kernel_adds_its_launches) {
+  for (const bool experts : {false, true}) {
+    const UnitCost ahead = block_of(experts, {}), waits = block_of(experts, {}, true);
+    BOOST_CHECK_CLOSE(waits.forward.value(), (ahead.forward + ahead.forward_launch).value(), 1e-9);
+    BOOST_CHECK_CLOSE(waits.backward.value(), (ahead.backward + ahead.backward_launch).value(),
+                      1e-9);
+    BOOST_TEST((waits.forward_launch + waits.backward_launch + waits.awaited_launch).value() == 0);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(graphs_of_two_modules_save_what_each_saves) {

@@ -46,7 +46,7 @@ struct FlashKernel {
 };
 
 FlashKernel kernel_of(const Attention& o, Type type) {
-  if (o.kernel != AttentionKernel::sdpa && o.kernel != AttentionKernel::cudnn)
+  if (o.kernel != AttentionKernel::sdpa && !is_cudnn(o.kernel))
     return {"_flash_attention_forward", "_flash_attention_backward"};
   if (type == Type::float16 && !o.biased && !o.spelling.indexes && o.head_width % 8 == 0 &&
       (o.head_width <= 128 || o.head_width == 256))

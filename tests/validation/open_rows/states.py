@@ -114,7 +114,10 @@ def degrees(row):
 
 
 def bridge(row, recipes):
-    """Megatron-Bridge: the table's degrees, and the release's recipe for the rest."""
+    """Megatron-Bridge: the table's degrees, and the release's recipe for the rest. Its other models
+    stand in scenarios/validation/hybrid_parallel_bridge.yaml."""
+    if row["model"] not in BRIDGE:
+        return None
     says = recipe(recipes, row)
     precision = PRECISIONS[row["precision"]]
     model = BRIDGE[row["model"]][1]
@@ -164,8 +167,10 @@ def mlperf(row, _):
     lora = "LoRA" in row["model"]
     network = ("{transformer: {layers: 80, hidden_size: 8192, heads: 64, kv_heads: 8, "
                "intermediate_size: 28672, vocab_size: 32000}" if lora else LLAMA["8"])
-    adapters = (", lora: {rank: 16, targets: [q, k, v, o], dtype: bf16, dropout: 0.1}" if lora
-                else "")
+    # NeMo's scripts/performance/llm/mlperf_lora_llama2_70b.py: fp8_dot_product_attention both ways;
+    # the submission of 8B leaves FP8_DPA out (llama31_8b/implementations/nemo/config_common.sh).
+    adapters = (", lora: {rank: 16, targets: [q, k, v, o], dtype: bf16, dropout: 0.1}, "
+                "attention: cudnn_fp8" if lora else "")
     return [f"model={network}, sequence: {row['seq_len']}, batch_per_gpu: {row['micro_batch']}, "
             f"precision: {precision}{adapters}}}",
             "strategy={" + ", ".join(layout) + "}", "framework=megatron",
@@ -173,19 +178,22 @@ def mlperf(row, _):
 
 
 def bigscience(row, _):
-    """BLOOM's trials: Megatron-DeepSpeed of 2022, ZeRO 1, four NICs, every layer made anew."""
+    """BLOOM's trials: Megatron-DeepSpeed of 2022, ZeRO 1, four NICs, every layer made anew, and
+    CUDA_LAUNCH_BLOCKING=1, without which the jobs hung (chronicles-prequel.md)."""
     layout = ["zero: {stage: 1, check_for_nan_in_grad: false}",
               "async_tensor_model_parallel_allreduce: false", *degrees(row)]
     return [f"model={{transformer: {GPT.format(**row)}, sequence: 2048, batch_per_gpu: {row['micro_batch']}, "
             "precision: fp16_master, attention: eager, fused_softmax: true, "
             "activation_checkpointing: {units: [layers.*]}}",
             "strategy={" + ", ".join(w for w in layout if "sequence" not in w) + "}",
-            "framework={megatron: core_v0.8.0}",
+            "framework={megatron: core_v0.8.0}", "run.efficiency.cuda_launch_blocking=true",
             "cluster.nics=4", "cluster.nic=100Gbps"]
 
 
 def torchtitan(row, _):
     """torchtitan of December 2024 on H100s of 96 GB and 500 W."""
+    if "8B" in row["model"]:
+        return None  # scenarios/validation/hybrid_parallel_bridge.yaml
     size = "405" if "405B" in row["model"] else "70"
     layout = ["fsdp2: {param_dtype: bf16, reduce_dtype: fp32}", *degrees(row)]
     if "async TP" in row["notes"] or row["row_id"] == "torchtitan/011":
@@ -206,24 +214,30 @@ def torchtitan(row, _):
 
 
 def alephalpha(row, _):
-    """Aleph-Alpha/scaling: logits gathered in fp32, gradients reduced after backward as fp32."""
+    """Aleph-Alpha/scaling: logits gathered in fp32, gradients reduced after backward as fp32. The
+    stack is of 2023: collectives record their tensors, and PyTorch 2.1 brings NCCL 2.18.1. The
+    paper (openreview.net/pdf?id=Y0AHNkVDeu) has nodes on a "200Gb/s HDR" connection: one. With a
+    NIC for each GPU, replicas of few stages were up to 31 % too fast. `fused` is Megatron-LM's
+    softmax kernel."""
     notes = row["notes"]
     kernel = notes.split("kernel: ")[1].split(";")[0] if "kernel: " in notes else ""
     attention = ("flash2" if "flash_attention2" in kernel else
                  "flash1" if "flash_attention" in kernel else "eager")
     layout = ["zero: {stage: 1, overlap_comm: false, reduce_bucket_size: 500000000, "
               "communication_data_type: fp32}", "gather_logits: true",
+              *(["avoid_record_streams: false"] if number(row, "tp") > 1 else []),
               *(w for w in degrees(row) if "sequence" not in w)]
     if row["sequence_parallel"] in ("yes", "true", "1"):
         layout.append("sequence_parallel: true")
     model = (f"model={{transformer: {LLAMA_30B}, sequence: {row['seq_len']}, batch_per_gpu: "
              f"{row['micro_batch']}, precision: bf16_master, attention: {attention}, "
              "loss: cross_entropy_fp32"
-             + (", fused_softmax: true" if attention == "eager" and kernel == "megatron" else "")
+             + (", fused_softmax: true" if kernel == "fused" else "")
              + (", compile: modules" if "RMS" in kernel else "")
              + (", activation_checkpointing: {units: [layers.*]}" if row["recompute"] == "full"
                 else "") + "}")
-    return [model, "strategy={" + ", ".join(layout) + "}", "framework=deepspeed"]
+    return [model, "strategy={" + ", ".join(layout) + "}", "framework=deepspeed", "cluster.nics=1",
+            "cluster.nccl={version: 2.18.1}"]
 
 
 def flagperf(row, _):
