@@ -40,7 +40,7 @@ void decode(const DecodeCommand& command) {
   } catch (const std::invalid_argument& wrong) {
     throw InputError(
         fmt::format("rehearse decode: error: {}\nremedy: change --model, --on, --tensor-parallel, "
-                    "--engine, --precision, --prompt or --response",
+                    "--engine, --precision, --prompt, --response or --batch",
                     wrong.what()));
   }
 }

@@ -66,6 +66,11 @@ void fill_batch(Facts& facts, const Asked& asked) {
   }
   const std::int64_t update = count_of(facts, "rl_update");
   if (pairs && update > 0) say(facts, "rl.prompts", std::to_string(update));
+  // verl's stream: a step lies between two refits, some fits of some mini-batches of prompts.
+  if (has(facts, "rl_required") && count_of(facts, "rl.prompts") == 0)
+    say(facts, "rl.prompts",
+        std::to_string(count_of(facts, "rl_mini") * count_of(facts, "rl_required") *
+                       std::max<std::int64_t>(1, count_of(facts, "rl_fits"))));
   const std::int64_t prompts = count_of(facts, "rl.prompts");
   std::int64_t updates = 1;
   if (const std::int64_t mini = count_of(facts, "rl_mini"); mini > 0) updates = prompts / mini;
@@ -90,8 +95,9 @@ void fill_sample(Facts& facts, const Means& means) {
   const double micro = std::max<double>(1, static_cast<double>(count_of(facts, "micro_batch")));
   const bool packs = value_of(facts, "rl.packing") == "true";
   double sample = longest;
-  if (packs && has(facts, "rl_sample"))
-    sample = number_of(facts, "rl_sample");
+  if (packs && has(facts, "rl_sample"))  // of a rank, times those that share a sequence
+    sample = number_of(facts, "rl_sample") *
+             std::max(1.0, number_of(facts, "strategy.context_parallel.degree"));
   else if (packs && total > 0)
     sample = micro * total;
   else if (packs)
@@ -124,8 +130,9 @@ void fill_post_training(Facts& facts, const Asked& asked, const std::string& nam
     else if (nodes > own)
       say(facts, "rl_trainer_nodes", std::to_string(nodes - own));
   }
-  for (const char* key : {"accumulation", "global_batch", "rl_of_micro", "rl_update", "rl_mini",
-                          "rl_total", "rl_sample", "rl_framework", "rl_trainer_apart"})
+  for (const char* key :
+       {"accumulation", "global_batch", "rl_of_micro", "rl_update", "rl_mini", "rl_total",
+        "rl_sample", "rl_required", "rl_fits", "rl_framework", "rl_trainer_apart"})
     facts.erase(key);
 }
 

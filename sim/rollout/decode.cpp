@@ -141,18 +141,24 @@ DecodeModel::DecodeModel(const TransformerShape& network, const Cluster& cluster
   expert_element_ = dense_element_;
   expert_peak_ = dense_peak_;
   expert_share_ = engine.experts.of(blackwell_);
+  grouped_share_ = engine.grouped.of.of(blackwell_);
   if (format == ServedFormat::nvfp4) {
     expert_element_ = kFourBits;
     expert_peak_ = peak_of(gpu_, 4);
+    grouped_share_ = engine.grouped.nvfp4;
     if (!moe) dense_element_ = kFourBits;
     if (!moe) dense_peak_ = expert_peak_;
   }
   if (format == ServedFormat::mxfp4) {
     expert_element_ = kMxFourBits;
     expert_peak_ = peak_of(gpu_, blackwell_ ? 8 : 16);
+    grouped_share_ = engine.grouped.mxfp4;
   }
   const bool four_bits = format == ServedFormat::nvfp4 || format == ServedFormat::mxfp4;
-  if (four_bits && gpu_.fp4 == FlopsPerSecond(0)) expert_share_ = engine.unpacked_experts;
+  if (four_bits && gpu_.fp4 == FlopsPerSecond(0)) {
+    expert_share_ = engine.unpacked_experts;
+    grouped_share_ = engine.grouped.unpacked;
+  }
 
   const auto layers = static_cast<double>(network.layers);
   const KernelCounts& kernels = engine.kernels;
@@ -222,9 +228,13 @@ DecodeStep DecodeModel::step(double sequences, double context, double prompt_tok
   if (expert_layers_ > 0) {
     const double all = tokens * serving_.attention_data_parallel, ranks = serving_.ranks();
     const double read = experts_read(all) * expert_parameters_ / ranks;
-    const double active = static_cast<double>(network_.experts->active) * expert_parameters_;
-    step.experts = expert_layers_ * product(active / ranks, read * expert_element_ / expert_share_,
-                                            all, reach * expert_peak_);
+    const auto active = static_cast<double>(network_.experts->active);
+    const Bytes routed(all * active * static_cast<double>(network_.hidden) * engine_.routed /
+                       serving_.attention_data_parallel);
+    step.experts = expert_layers_ * (product(active * expert_parameters_ / ranks,
+                                             read * expert_element_ / expert_share_, all,
+                                             grouped_share_ * expert_peak_) +
+                                     routed / gpu_.memory_bandwidth);
   }
   step.cache = sequences * (cache_read(context) / (engine_.cache * gpu_.memory_bandwidth));
   step.head = Bytes(2 * static_cast<double>(network_.hidden) *

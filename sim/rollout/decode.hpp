@@ -45,7 +45,8 @@ struct DecodeStep {
 /// What a step of an engine takes, of one network on one kind of GPU. Closed forms, with P and B
 /// the GPU's peak and bandwidth, n tokens of a rank's step:
 ///   a product: ((bytes / wB)^3 + (2 n parameters / pP)^3)^(1/3), w and p the engine's shares
-///   experts:   E (1 - (1 - k/E)^(s n)) of E experts are read, s the spread
+///   experts:   E (1 - (1 - k/E)^(s n)) of E experts are read, s the spread; g, the grouped share,
+///              is their p, and each token's k copies move r bytes of each element
 ///   attention: each sequence's cache over its share of B; a window's layers read no more than that
 ///   a layer:   small kernels by the kind of network, two all_reduces
 ///   the host works beside the GPU: (gpu^o + host^o)^(1/o), o the engine's overlap
@@ -105,7 +106,7 @@ class DecodeModel {
   bool blackwell_ = false;
   FlopsPerSecond dense_peak_, expert_peak_;
   double dense_element_ = 2, expert_element_ = 2;
-  double expert_share_ = 1;
+  double expert_share_ = 1, grouped_share_ = 1;
   double attention_parameters_ = 0, feed_forward_parameters_ = 0;  ///< of a layer
   double expert_parameters_ = 0, shared_parameters_ = 0;
   double expert_layers_ = 0, dense_layers_ = 0, windowed_ = 0;  ///< layers

@@ -49,6 +49,11 @@ DecodeTable decode_table(std::string network, std::string cluster, const DecodeM
         "the weights take {} of a GPU, and {:.0f} % of its {} leave no place for a sequence of "
         "{:.0f} tokens",
         format(model.weights()), 100 * share, format(model.gpu().memory), prompt + response));
+  if (!batches.empty() && std::ranges::min(batches) > table.places)
+    throw std::invalid_argument(fmt::format(
+        "{:.0f} sequences at a time need more than the cache of {}: it holds {:.0f} of {:.0f} "
+        "tokens, and the others wait",
+        std::ranges::min(batches), format(cache), table.places, prompt + response));
   std::vector<double> asked = batches;
   if (asked.empty()) {
     for (double batch = groups; batch <= std::min(table.places, kMostSequences); batch *= 2)
@@ -82,16 +87,22 @@ std::string to_table(const DecodeTable& table) {
   text += fmt::format("#{:>9} {:>9} {:>9} {:>9} {:>11} {:>11} {:>9} {:>9} {:>9} {:>9}\n", "",
                       "(ms)", "(ms)", "(ms)", "", "", "(ms)", "(ms)", "(ms)", "(ms)");
   for (const DecodeRow& row : table.rows) {
+    if (!row.fits) {
+      text +=
+          fmt::format("{:>10.0f} the cache is too small: {:.0f} at a time, and the others wait\n",
+                      row.sequences, table.places);
+      continue;
+    }
     const double ms = row.steady.time_per_output_token.value() * 1e3;
     const DecodeStep& step = row.steady.decode;
     const double products = (step.products + step.experts + step.head).value() * 1e3;
     const double cache = step.cache.value() * 1e3;
     text += fmt::format(
         "{:>10.0f} {:>9.2f} {:>9.2f} {:>9.2f} {:>11.1f} {:>11.1f} {:>9.1f} {:>9.2f} {:>9.2f} "
-        "{:>9.2f}{}\n",
+        "{:>9.2f}\n",
         row.sequences, ms, ms * low(table), ms * high(table), row.tokens_per_second(),
         row.tokens_per_second() / serving.ranks(), row.steady.time_to_first_token.value() * 1e3,
-        products, cache, ms - products - cache, row.fits ? "" : "  cache too small");
+        products, cache, ms - products - cache);
   }
   return text;
 }
@@ -101,6 +112,13 @@ std::string to_csv(const DecodeTable& table) {
       "network,cluster,engine,format,gpus,prompt,response,sequences,tpot_s,low_s,high_s,"
       "tokens_per_s,ttft_s,fits\n";
   for (const DecodeRow& row : table.rows) {
+    if (!row.fits) {
+      text += fmt::format("{},{},{},{},{},{:.0f},{:.0f},{:.0f},,,,,,false\n", table.network,
+                          table.cluster, table.model.engine().name,
+                          to_string(table.model.serving().format), table.model.serving().ranks(),
+                          table.prompt, table.response, row.sequences);
+      continue;
+    }
     const double time = row.steady.time_per_output_token.value();
     text += fmt::format(
         "{},{},{},{},{},{:.0f},{:.0f},{:.0f},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{}\n",
@@ -133,6 +151,10 @@ std::string to_json(const DecodeTable& table) {
       {"generation_measured", is_measured(model.gpu())}};
   auto& list = document["rows"] = nlohmann::ordered_json::array();
   for (const DecodeRow& row : table.rows) {
+    if (!row.fits) {
+      list.push_back({{"sequences", row.sequences}, {"fits", false}});
+      continue;
+    }
     const double time = row.steady.time_per_output_token.value();
     const DecodeStep& step = row.steady.decode;
     list.push_back({{"sequences", row.sequences},

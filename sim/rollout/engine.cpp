@@ -33,6 +33,16 @@ void read_experts(Map& map, Engine& engine) {
   experts.finish();
 }
 
+void read_grouped(Map& map, Engine& engine) {
+  Map grouped = map.require("grouped").as_map();
+  engine.grouped = {.of = {share(grouped, "hopper"), share(grouped, "blackwell")},
+                    .nvfp4 = share(grouped, "nvfp4"),
+                    .mxfp4 = share(grouped, "mxfp4"),
+                    .unpacked = share(grouped, "unpacked")};
+  grouped.finish();
+  engine.routed = map.require("routed").as_positive_number();
+}
+
 KernelCounts read_counts(Map& map) {
   Map counts = map.require("kernels").as_map();
   const auto of = [&](const char* key) { return counts.require(key).as_number(); };
@@ -86,6 +96,7 @@ Engine read_engine(const std::string& name) {
   engine.weights = share(map, "weights");
   engine.cache = share(map, "cache");
   read_experts(map, engine);
+  read_grouped(map, engine);
   engine.products = share(map, "products");
   engine.prompt_products = share(map, "prompt_products");
   engine.prompt_attention = share(map, "prompt_attention");

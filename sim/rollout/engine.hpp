@@ -15,6 +15,13 @@ struct ByGeneration {
   const T& of(bool is_blackwell) const { return is_blackwell ? blackwell : hopper; }
 };
 
+/// Shares of the peak that grouped experts reach where many tokens come to each: 16- or 8-bit ones
+/// by generation, NVFP4, and MXFP4 with a unit for 8 bits or unpacked to 16.
+struct GroupedShares {
+  ByGeneration<double> of;
+  double nvfp4 = 0, mxfp4 = 0, unpacked = 0;
+};
+
 /// Error of predictions of models that the fit had not seen.
 struct EngineError {
   double low = 0, high = 0;  ///< ln(measured / predicted): ends of 90 % of the rows
@@ -42,14 +49,16 @@ struct Engine {
   Bytes all_reduce_until;
   double weights = 0, cache = 0;  ///< shares of the memory bandwidth
   ByGeneration<double> experts;
-  double unpacked_experts = 0;       ///< of a format that the GPU has no unit for
-  double products = 0;               ///< share of the peak
-  double prompt_products = 0;        ///< the same in a step with a prompt
-  double prompt_attention = 0;       ///< share of the peak of 16 bits
-  bool prompts_alone = false;        ///< steps that take prompts decode nothing
-  double spread = 1;                 ///< tokens that count in how many experts are read
-  double prefill_tokens = 0;         ///< most tokens of a step
-  double memory = 0;                 ///< share of a GPU's memory
+  double unpacked_experts = 0;  ///< of a format that the GPU has no unit for
+  GroupedShares grouped;
+  double routed = 0;            ///< bytes moved of an element of each token's copy for an expert
+  double products = 0;          ///< share of the peak
+  double prompt_products = 0;   ///< the same in a step with a prompt
+  double prompt_attention = 0;  ///< share of the peak of 16 bits
+  bool prompts_alone = false;   ///< steps that take prompts decode nothing
+  double spread = 1;            ///< tokens that count in how many experts are read
+  double prefill_tokens = 0;    ///< most tokens of a step
+  double memory = 0;            ///< share of a GPU's memory
   std::vector<std::string> runs_on;  ///< generations of GPUs (platforms/architectures.yaml)
   bool own_formats = false;          ///< weights of a format that a GPU has no unit for are refused
   EngineError off;

@@ -62,9 +62,10 @@ TrainerRun play(const RlOptions& options, Scenario trainer, bool needs_forward, 
   run.parts.samples = samples_of_update(options, trainer);
   const Report report = report_of(trainer, {.find_largest_batch = false, .intervals = intervals});
   run.parts.update = report.step_time;
-  run.update = {report.step_time, report.step_time};
+  if (intervals) run.update = {report.step_time, report.step_time};
   for (const KeyBounds& one : report.intervals)
-    if (one.key == "step_time_s") run.update = {Seconds(one.bounds.low), Seconds(one.bounds.high)};
+    if (intervals && one.key == "step_time_s")
+      run.update = {Seconds(one.bounds.low), Seconds(one.bounds.high)};
   if (needs_forward) run.parts.forward = forward_time(trainer);
   if (report.memory) {
     run.parts.peak = report.memory->used();
@@ -339,8 +340,9 @@ RlReport rl_step(const RlQuestion& question, const TrainerRun& trainer) {
   add_trainer_phases(options, trainer, report);
   Errors errors;
   const Seconds training = sum(report.phases) - options.reward;
-  errors.add(training, {training * (trainer.update.low / trainer.parts.update),
-                        training * (trainer.update.high / trainer.parts.update)});
+  if (trainer.update)
+    errors.add(training, {training * (trainer.update->low / trainer.parts.update),
+                          training * (trainer.update->high / trainer.parts.update)});
   if (generates(options.algorithm)) {
     add_generation(question, trainer, report, errors);
   } else {
@@ -350,7 +352,7 @@ RlReport rl_step(const RlQuestion& question, const TrainerRun& trainer) {
       report.memory.push_back({"training", trainer.parts.peak, Bytes(0), trainer.parts.capacity});
   }
   add_forward_memory(question, trainer.parts, report);
-  report.step_interval = errors.around(report.step);
+  if (trainer.update) report.step_interval = errors.around(report.step);
   warn(options, report);
   return report;
 }

@@ -24,7 +24,7 @@ struct TrainerParts {
 /// The trainer's parts, with 90 % of an update's time.
 struct TrainerRun {
   TrainerParts parts;
-  Ends<Seconds> update;
+  std::optional<Ends<Seconds>> update;
   Seconds teacher;  ///< of distillation: the teacher's forward passes over the samples of an update
 };
 
@@ -49,7 +49,7 @@ struct RlReport {
   TrainerParts trainer;
   std::vector<RlPhase> phases;  ///< in order; of a lagging generator those of the trainer
   Seconds step;
-  Ends<Seconds> step_interval;  ///< 90 %
+  std::optional<Ends<Seconds>> step_interval;  ///< 90 %, where the trainer's was asked for
   // Of algorithms that generate.
   Seconds generation;       ///< of the step's responses, if nothing else runs
   Seconds first_copy_idle;  ///< mean time for which copies wait for the last one, of that

@@ -81,8 +81,11 @@ nlohmann::ordered_json generation_json(const RlReport& report) {
 std::string to_terminal(const RlReport& report) {
   std::string text = fmt::format("{} of {} on {}\n\n", to_string(report.options.algorithm),
                                  report.network, gpus_of(report));
-  text += fmt::format("step               {} (90 % from {} to {})\n", format(report.step),
-                      format(report.step_interval.low), format(report.step_interval.high));
+  text += fmt::format("step               {}", format(report.step));
+  if (report.step_interval)
+    text += fmt::format(" (90 % from {} to {})", format(report.step_interval->low),
+                        format(report.step_interval->high));
+  text += "\n";
   text += fmt::format(
       "tokens/s           {:.0f}, {:.0f} a GPU; {} sequences of {:.0f} tokens\n",
       tokens_per_second(report), tokens_per_second(report) / static_cast<double>(report.gpus()),
@@ -132,11 +135,11 @@ std::string to_json(const RlReport& report) {
                                   {"sequences", report.options.sequences()},
                                   {"tokens", report.tokens},
                                   {"step_time_s", report.step.value()},
-                                  {"interval",
-                                   {{"low_s", report.step_interval.low.value()},
-                                    {"high_s", report.step_interval.high.value()}}},
                                   {"tokens_per_s", tokens_per_second(report)},
                                   {"fits", report.fits()}};
+  if (report.step_interval)
+    document["interval"] = {{"low_s", report.step_interval->low.value()},
+                            {"high_s", report.step_interval->high.value()}};
   if (report.usd_per_hour)
     document["usd_per_step"] = *report.usd_per_hour * report.step.value() / 3600;
   auto& phases = document["phases"] = nlohmann::ordered_json::array();

@@ -18,18 +18,22 @@ from scipy.optimize import least_squares
 HERE = pathlib.Path(__file__).parent
 #          start, spread of ln(value)
 NUMBERS = {
-    "weights": (0.86, 0.1), "cache": (0.77, 0.15), "products": (0.6, 0.3), "spread": (0.86, 0.15),
+    "weights": (0.86, 0.1), "cache": (0.77, 0.15), "products": (0.6, 0.3), "spread": (0.8, 0.3),
     "experts_hopper": (0.6, 0.2), "experts_blackwell": (0.8, 0.2), "unpacked": (0.56, 0.2),
     "kernel_hopper": (6e-6, 0.25), "kernel_blackwell": (3.8e-6, 0.25),
     "all_reduce_hopper": (9.5e-6, 0.3), "all_reduce_blackwell": (7.9e-6, 0.3),
     "step": (270e-6, 0.7), "sequence": (14e-6, 0.7), "eager_layer": (300e-6, 0.7),
-    "prompt_attention": (0.4, 0.5), "prompt_products": (0.6, 0.5), "overlap": (2.0, 0.5),
+    "prompt_attention": (0.4, 0.5), "prompt_products": (0.65, 0.2), "overlap": (2.0, 0.5),
+    "grouped_hopper": (0.26, 0.2), "grouped_blackwell": (0.17, 0.2), "grouped_four": (0.29, 0.2),
+    "grouped_unpacked": (0.45, 0.2), "grouped_mixed": (0.4, 0.2), "routed": (10, 0.2),
     "answer": (2e-6, 1.0), "layer": (8, 0.2), "with_experts": (6, 0.25), "quantized": (2, 0.4),
     "head_norms": (1.5, 0.3), "latent": (6, 0.3), "indexer": (10, 0.3),
     "kernel of sglang": (1, 0.15), "kernel of trtllm": (0.88, 0.15), "kernel of earlier": (1, 0.3),
+    "kernel of serial": (1, 0.3),
     "host of sglang": (1.2, 0.5), "host of trtllm": (0.8, 0.5),
     "experts of sglang": (1.03, 0.15), "experts of trtllm": (1.1, 0.15),
-    "experts of earlier": (1, 0.15), "prompt of sglang": (1, 0.3), "prompt of trtllm": (1, 0.3)}
+    "experts of earlier": (1, 0.15), "experts of serial": (1, 0.3),
+    "prompt of sglang": (1, 0.3), "prompt of trtllm": (1, 0.3)}
 TRUST = 0.02      # of a row beside a number's start
 ALL_REDUCE_GROWTH = 0.15
 #            bandwidth, 16 bits, 8 bits, 4 bits, NVLink, Blackwell
@@ -92,8 +96,7 @@ def read_rows():
         cache = 2.0
         if own["latent"] or form == "mxfp4" and (engine == "trtllm" or blackwell):
             cache = 1.0  # InferenceMAX's files: kv_cache_dtype
-        earlier = engine == "vllm" and cells["version"] in ("", "0.12.0", "0.15.1", "0.16.0",
-                                                            "0.17.0")
+        earlier = engine == "vllm" and cells["version"] in ("", "0.15.1", "0.16.0", "0.17.0")
         rows.append(dict(
             own, engine=engine, model="Llama" if own is LLAMA else cells["model"],
             group=(cells["model"], engine, cells["version"], cells["gpu"], form),
@@ -104,12 +107,13 @@ def read_rows():
             expert_peak={"nvfp4": four or eight, "mxfp4": eight if blackwell else half}.get(
                 form, eight if narrow else half),
             expert_element={"nvfp4": 4.5 / 8, "mxfp4": 4.25 / 8}.get(form, 1 if narrow else 2),
+            four=float(form == "nvfp4"), mixed=float(form == "mxfp4"),
             unpacked=float(form in ("nvfp4", "mxfp4") and not four),
             quantized=float(narrow and own["active"] > 0 and engine != "trtllm"),
             norms=own["norms"] * (engine != "trtllm"),
             token=(own["cached"] if own["latent"] else
                    own["cached"] / own["kv"] * max(own["kv"] / tensor, 1)) * cache,
-            earlier=float(earlier), one_batch=float(cells["version"] == "0.12.0")))
+            earlier=float(earlier), serial=float(cells["version"] == "0.12.0")))
     return {key: np.array([row[key] for row in rows]) if key != "group" else
             [row[key] for row in rows] for key in rows[0]}
 
@@ -119,7 +123,9 @@ def by_engine(numbers, what, r):
     factor = np.ones(len(r["batch"]))
     for engine in ("sglang", "trtllm"):
         factor = np.where(r["engine"] == engine, numbers.get(f"{what} of {engine}", 1), factor)
-    return np.where(r["earlier"] > 0, factor * numbers.get(f"{what} of earlier", 1), factor)
+    for version in ("earlier", "serial"):
+        factor = np.where(r[version] > 0, factor * numbers.get(f"{what} of {version}", 1), factor)
+    return factor
 
 
 def step(x, r, batch, context, prompt_tokens, prompt):
@@ -143,12 +149,18 @@ def step(x, r, batch, context, prompt_tokens, prompt):
                          np.maximum(everywhere * x["spread"], 1))
     share = np.where(r["blackwell"] > 0, x["experts_blackwell"], x["experts_hopper"])
     share = np.where(r["unpacked"] > 0, x["unpacked"], share)
-    share = share * by_engine(dict(x, **{"experts of earlier": 1 / x["experts of earlier"]}),
-                              "experts", r)
+    share = share * by_engine(dict(x, **{f"experts of {version}": 1 / x[f"experts of {version}"]
+                                           for version in ("earlier", "serial")}), "experts", r)
+    grouped = np.where(r["blackwell"] > 0, x["grouped_blackwell"], x["grouped_hopper"])
+    grouped = np.where(r["four"] > 0, x["grouped_four"], grouped)
+    grouped = np.where(r["mixed"] > 0, x["grouped_mixed"], grouped)
+    grouped = np.where(r["unpacked"] > 0, x["grouped_unpacked"], grouped) * prompt_factor
     gpu += r["expert_layers"] * product(
         r["active"] * r["expert"] / r["ranks"],
         read * r["expert"] / r["ranks"] * r["expert_element"] / share, everywhere,
-        r["expert_peak"])
+        r["expert_peak"] * grouped / reach)
+    gpu += (r["expert_layers"] * everywhere * r["active"] * r["hidden"] * x["routed"] /
+            (r["ranks"] / r["tensor"]) / r["bandwidth"])
     seen = np.minimum(context, r["window"])
     held = np.where(r["indexer"] > 0, r["layers"] * (seen * r["token"] + context * 132),
                     ((r["layers"] - r["windowed"]) * context + r["windowed"] * seen) * r["token"])
@@ -170,7 +182,8 @@ def step(x, r, batch, context, prompt_tokens, prompt):
     gpu += (4 * r["heads"] * r["width"] * keys * prompt_tokens / r["tensor"] /
             (x["prompt_attention"] * prompt_factor * r["half"]))
     host = host_factor * (x["step"] + batch * x["sequence"])
-    power = max(x["overlap"], 1.0)
+    host = np.where(r["serial"] > 0, 650e-6 + batch * x["sequence"], host)
+    power = np.where(r["serial"] > 0, 1.0, max(x["overlap"], 1.0))
     total = (gpu ** power + host ** power) ** (1 / power) + batch * x["answer"]
     eager = (r["layers"] + r["expert_layers"] / 2) * x["eager_layer"] * host_factor
     return np.where(prompt_tokens > 0, np.maximum(total, eager), total)
@@ -187,7 +200,7 @@ def predict(x, r):
     alone = np.ceil(r["prompt"] / most) * step(x, r, none, context, part, r["prompt"])
     steady = np.where(r["engine"] == "sglang", decode + r["batch"] / r["response"] * alone,
                       (1 - share) * decode + share * mixed)
-    return np.where(r["one_batch"] > 0, decode, steady)
+    return np.where(r["serial"] > 0, decode, steady)
 
 
 def fit(r, mask):
@@ -204,7 +217,7 @@ def fit(r, mask):
         soft = np.sign(off) * np.sqrt(2 * (np.sqrt(1 + off ** 2) - 1)) * np.sqrt(weight[mask])
         return np.concatenate([soft, point / np.array([sigma for _, sigma in NUMBERS.values()])])
 
-    return values(least_squares(residuals, np.zeros(len(NUMBERS)), max_nfev=60).x)
+    return values(least_squares(residuals, np.zeros(len(NUMBERS)), max_nfev=40).x)
 
 
 def main():

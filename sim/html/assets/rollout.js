@@ -64,7 +64,7 @@ function rolloutPage(step) {
   addSection("The step",
     note("Beware", step.warnings),
     cards([
-      { name: "Step", key: "step_time_s", value: step.step_time_s, format: "time", interval: [step.interval.low_s, step.interval.high_s] },
+      { name: "Step", key: "step_time_s", value: step.step_time_s, format: "time", interval: step.interval && [step.interval.low_s, step.interval.high_s] },
       { name: "Tokens/s", key: "tokens_per_s", value: step.tokens_per_s, format: "number" },
       { name: "Price of a step", key: "usd_per_step", value: step.usd_per_step, format: "usd" },
       { name: "Memory", key: "fits", value: step.fits, format: "yesNo", remark: "fits in every phase", tone: step.fits ? "good" : "bad" },
