@@ -100,6 +100,7 @@ void check_shards(const Map& map, const Strategy& strategy, const Cluster& clust
 void check_shape(const Map& map, const Layout& layout, const Scenario& scenario) {
   const Mesh& mesh = layout.mesh;
   if (scenario.transformer) return;
+  const std::string& name = scenario.model.name;
   const bool captured = scenario.model.captured != nullptr;
   const bool profiled = recorded::is_profiled(scenario.model);
   if (profiled && mesh.tensor > 1 && layout.sequence_parallel)
@@ -115,12 +116,9 @@ void check_shape(const Map& map, const Layout& layout, const Scenario& scenario)
         std::pair(mesh.expert, MeshAxis::expert)})
     if (degree > 1 && !((captured || profiled) && axis == MeshAxis::tensor))
       at(map, to_string(axis) + "_parallel")
-          .fail(fmt::format(
-                    captured ? "{} was captured whole, and not as one of several ranks runs it"
-                    : profiled
-                        ? "what was measured of {} does not tell its shares by tokens or experts"
-                        : "no share of {}'s layers is known: it is no decoder",
-                    scenario.model.name),
+          .fail(captured   ? name + " was captured whole, and not as one of several ranks runs it"
+                : profiled ? name + " was recorded, which tells no shares by tokens or experts"
+                           : "no share of " + name + "'s layers is known: it is no decoder",
                 profiled ? "tensor_parallel, pipeline_parallel, or data parallelism alone"
                          : "fsdp2, pipeline_parallel, or data parallelism alone");
   // Convolutions leave 16 bits and sums 32: captures and records tell what a stage is sent.

@@ -136,9 +136,10 @@ bool is_split(const Unit& unit) {
 }  // namespace
 
 bool is_profiled(const Model& model) {
-  return !model.captured && std::ranges::all_of(model.units, [](const Unit& unit) {
+  const auto is_plain = [](const Unit& unit) {
     return unit.layers.empty() && unit.operators.empty() && !unit.forward && !unit.activation;
-  });
+  };
+  return !model.captured && model.parameters() > 0 && std::ranges::all_of(model.units, is_plain);
 }
 
 Model rank_of(const Model& whole, int ranks) {

@@ -201,7 +201,7 @@ def measure(
     for all. `code`: the run's end, 128 and more of a signal. NothingRecorded where there is no step
     with a trace."""
     if not ranks:
-        raise NothingRecorded("no process of the run imported torch and took a step")
+        raise NothingRecorded("no process of the run called backward() or an optimizer of torch.optim")
     traced = [one for one in ranks if one.get("rank") in loaded]
     if not traced:
         raise NothingRecorded(why_nothing(ranks, code))

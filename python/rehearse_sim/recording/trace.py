@@ -107,7 +107,7 @@ class Reader:
         self.main = self.windows[0]["tid"]
         self.notes = [e for e in notes if e["tid"] == self.main]
         self.gloo = [e for e in notes if e["name"].startswith("gloo:")]
-        gloo_threads = {e["tid"] for e in self.gloo}
+        gloo_threads = {e["tid"] for e in self.gloo} - {self.main}  # there messages wait, too
         self.kernels = sorted(
             (e for e in events if e.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")),
             key=lambda e: e["ts"])  # fmt: skip
