@@ -6,7 +6,7 @@
 #include <map>
 
 #include "model/layout_rules.hpp"
-#include "model/recorded.hpp"
+#include "model/recorded/recorded.hpp"
 #include "model/stages.hpp"
 #include "scenario/sections.hpp"
 #include "scenario/token_keys.hpp"

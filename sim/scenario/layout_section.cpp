@@ -8,7 +8,7 @@
 #include "model/captured/captured.hpp"
 #include "model/layout_rules.hpp"
 #include "model/packing.hpp"
-#include "model/recorded.hpp"
+#include "model/recorded/recorded.hpp"
 #include "model/stages.hpp"
 #include "model/token_histogram.hpp"
 #include "scenario/limits.hpp"

@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 #include "model/captured/captured.hpp"
-#include "model/recorded.hpp"
+#include "model/recorded/recorded.hpp"
 
 namespace rehearse::inline model {
 namespace {

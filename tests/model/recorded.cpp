@@ -1,5 +1,5 @@
 // Shares of a network of which a run was recorded.
-#include "model/recorded.hpp"
+#include "model/recorded/recorded.hpp"
 
 #include <boost/test/unit_test.hpp>
 

@@ -1,4 +1,4 @@
-#include "model/recorded.hpp"
+#include "model/recorded/recorded.hpp"
 
 #include <fmt/format.h>
 
