@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .measure import Measured, plain_steps, step_time
-from .statistic import spread
+from .measure import CPU, Measured, plain_steps, running, step_time
+from .statistic import median, spread
 from .yaml_text import seconds
 
 
@@ -14,6 +14,11 @@ def rank_lines(ranks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for one in ranks:
         line = {"rank": one.get("rank"), "node": one.get("node"), "state": one.get("state"),
                 "steps": one.get("ended_steps"), **one.get("memory", {})}  # fmt: skip
+        if one.get("cores"):
+            line["cores"] = one["cores"]
+        if one.get("steps") and (plain := plain_steps(one)):
+            ready = median([running(each) - each[CPU] for each in plain])
+            line["ready_without_a_core"] = seconds(ready)
         if one.get("errors"):
             line["errors"] = one["errors"]
         lines.append(line)
