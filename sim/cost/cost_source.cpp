@@ -161,6 +161,9 @@ Model model_of(const StoredProfile& stored) {
     unit.name = measured.name;
     unit.tensors = measured.tensors;
     unit.buffer_elements = measured.buffer_elements;
+    unit.recorded = measured.operators;
+    unit.handed = measured.handed;
+    if (!model.units.empty()) model.units.back().hands_on = measured.handed;
     model.units.push_back(std::move(unit));
   }
   model.image = profile.image;

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "cost/roofline.hpp"
+#include "cost/segments.hpp"
 #include "profile/compute_error.hpp"
 
 namespace rehearse::inline cost {
@@ -77,6 +78,23 @@ double beyond_batches(const ComputeProfile& profile, std::int64_t batch) {
       {1.0, static_cast<double>(low.batch) / asked, asked / static_cast<double>(high.batch)});
 }
 
+/// A rank's share of a pass over the whole pass, by the operators that a record has of the unit.
+double share_of_pass(const Unit& unit, Direction pass, const Roofline& roofline, double batch) {
+  double share = 1;
+  for (const recorded::Operator& one : unit.recorded)
+    if (one.ranks > 1)
+      share -= (pass == Direction::forward ? one.forward : one.backward) *
+               (1 - share_factor(one, pass, roofline, batch));
+  return std::max(share, 0.0);
+}
+
+int ranks_of(const Model& model) {
+  int ranks = 1;
+  for (const Unit& unit : model.units)
+    for (const recorded::Operator& one : unit.recorded) ranks = std::max(ranks, one.ranks);
+  return ranks;
+}
+
 std::string measured_assumption(const CostSource& source) {
   const ProfileOrigin& origin = source.profile->origin;
   return fmt::format(
@@ -102,14 +120,21 @@ StepCosts profiled_units(const CostQuestion& question, const CostSource& source)
   if (source.device) transfer.emplace(question, *source.device);
 
   const BatchCosts measured = profile.at(question.batch);
+  const Roofline own(question.gpu, question.precision, question.efficiency);
+  const int ranks = ranks_of(question.model);
   StepCosts costs;
-  Seconds scaled, unscaled;
+  Seconds scaled, shared, whole;
   const double beyond = beyond_batches(profile, question.batch);
   for (std::size_t i = 0; i < measured.units.size(); ++i) {
     const Unit& unit = question.model.units[i];
     const UnitTimes& times = measured.units[i];
+    const auto batch = static_cast<double>(question.batch);
     const auto scale = [&](Direction direction) {
-      return transfer ? transfer->unit(unit, times, direction) : 1.0;
+      const double share = ranks > 1 ? share_of_pass(unit, direction, own, batch) : 1.0;
+      const Seconds time = direction == Direction::forward ? times.forward : times.backward;
+      whole += time;
+      shared += share * time;
+      return share * (transfer ? transfer->unit(unit, times, direction) : 1.0);
     };
     costs.units.push_back({.forward = times.forward * scale(Direction::forward),
                            .backward = times.backward * scale(Direction::backward),
@@ -124,7 +149,6 @@ StepCosts profiled_units(const CostQuestion& question, const CostSource& source)
     parts.add(CostFamily::whole_units, costs.units.back().backward, false, beyond);
     parts.append_to(costs.parts);
     scaled += costs.units.back().forward + costs.units.back().backward;
-    unscaled += times.forward + times.backward;
   }
   costs.uncertainty = compute_error(profile, question.batch);
   costs.host_computes = profile.origin.cuda == "none";
@@ -136,11 +160,18 @@ StepCosts profiled_units(const CostQuestion& question, const CostSource& source)
   if (!measured.outside.empty()) {
     costs.outside.push_back(fmt::format("compute: {} ({})", measured.outside, source.file));
   }
+  if (ranks > 1) {
+    costs.outside.push_back(
+        fmt::format("compute: what one of {} tensor ranks runs of it, {:.0f} % of the recorded "
+                    "time, by ratio of shapes ({})",
+                    ranks, 100 * (shared / whole), source.file));
+    costs.uncertainty = std::hypot(costs.uncertainty, transfer_error(shared, whole));
+  }
   if (source.device) {
     const std::string from = fmt::format("transferred from {}", profile.origin.device);
     costs.origin = fmt::format("{} ({})", from, source.file);
     costs.outside.push_back(fmt::format("compute: {}", costs.origin));
-    costs.uncertainty = std::hypot(costs.uncertainty, transfer_error(scaled, unscaled));
+    costs.uncertainty = std::hypot(costs.uncertainty, transfer_error(scaled, shared));
     costs.assumptions.push_back(transfer_assumption(question, source));
   } else {
     costs.origin = fmt::format("measured ({})", source.file);
@@ -156,16 +187,20 @@ std::optional<OptimizerCost> profiled_optimizer(const CostQuestion& question,
     return std::nullopt;
   }
   const std::string kind = to_string(question.optimizer.kind);
+  std::int64_t all = 0;
+  for (const ProfiledUnit& unit : source.profile->units) all += unit.parameters();
+  const double part =
+      all > 0 ? static_cast<double>(question.model.parameters()) / static_cast<double>(all) : 1.0;
   for (const OptimizerTime& measured : source.profile->optimizers) {
     if (measured.kind != kind) continue;
     const double error = source.profile->origin.cuda == "none" ? kCpuDrift : kGpuDrift;
     if (!source.device) {
-      return OptimizerCost{measured.time, error,
+      return OptimizerCost{part * measured.time, error,
                            fmt::format("optimizer: {} measured ({})", kind, source.file)};
     }
     const double ratio = Transfer(question, *source.device).optimizer(question.optimizer);
     return OptimizerCost{
-        measured.time * ratio,
+        part * measured.time * ratio,
         std::hypot(error, transfer_error(measured.time * ratio, measured.time)),
         fmt::format("optimizer: {} transferred from {} ({}) by what it moves through memory", kind,
                     source.profile->origin.device, source.file)};
@@ -181,7 +216,8 @@ std::string unit_difference(const Model& model, const ComputeProfile& profile) {
     if (unit.name != measured.name) {
       return fmt::format("unit \"{}\" stands where the model has \"{}\"", measured.name, unit.name);
     }
-    if (unit.parameters() != measured.parameters()) {
+    const bool is_share = !unit.shares.empty() && !unit.recorded.empty();
+    if (!is_share && unit.parameters() != measured.parameters()) {
       return fmt::format("unit \"{}\" has {} parameters; the model's has {}", unit.name,
                          measured.parameters(), unit.parameters());
     }

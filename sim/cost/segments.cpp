@@ -26,8 +26,24 @@ struct Piece {
   Seconds time;
 };
 
+std::vector<Piece> recorded_pieces(const Unit& unit, Direction pass, const Roofline& roofline,
+                                   double batch) {
+  std::vector<Piece> pieces;
+  const std::size_t count = unit.recorded.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const bool forward = pass == Direction::forward;
+    const std::size_t number = forward ? i : count - 1 - i;
+    const recorded::Operator& one = unit.recorded[number];
+    const double share = forward ? one.forward : one.backward;
+    pieces.push_back({{forward ? number + 1 : number},
+                      Seconds(share * share_factor(one, pass, roofline, batch))});
+  }
+  return pieces;
+}
+
 std::vector<Piece> pieces_of(const Unit& unit, Direction pass, const Roofline& roofline,
                              double batch) {
+  if (!unit.recorded.empty()) return recorded_pieces(unit, pass, roofline, batch);
   std::vector<Piece> pieces;
   const std::size_t count = unit.operators.size();
   for (std::size_t i = 0; i < count; ++i) {
@@ -46,7 +62,31 @@ std::vector<Piece> pieces_of(const Unit& unit, Direction pass, const Roofline& r
   return pieces;
 }
 
+/// A recorded product of a whole weight, or of a rank's part.
+Operator product_of(const recorded::Operator& one, double rows_part, double columns_part) {
+  const double inner = one.inner / rows_part, columns = one.columns / columns_part;
+  const double flops = 2 * one.rows * inner * columns, elements = one.rows * (inner + columns);
+  return {.kind = OperatorKind::matmul,
+          .forward_flops = flops,
+          .backward_flops = 2 * flops,
+          .forward_elements = elements,
+          .backward_elements = 2 * elements,
+          .parameter_elements = inner * columns,
+          .product = {.rows = one.rows, .columns = columns, .inner = inner}};
+}
+
 }  // namespace
+
+double share_factor(const recorded::Operator& one, Direction pass, const Roofline& roofline,
+                    double batch) {
+  const auto ranks = static_cast<double>(one.ranks);
+  if (!one.is_product() || one.ranks == 1) return 1 / ranks;
+  const bool rows = one.split == recorded::Split::rows;
+  const Seconds whole = roofline.time(product_of(one, 1, 1), batch, pass);
+  const Seconds part =
+      roofline.time(product_of(one, rows ? ranks : 1, rows ? 1 : ranks), batch, pass);
+  return whole > Seconds(0) ? part / whole : 1 / ranks;
+}
 
 PassSegments segments(const Unit& unit, Direction pass, const Roofline& roofline, double batch,
                       Seconds whole) {

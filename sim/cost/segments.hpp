@@ -22,8 +22,14 @@ struct PassSegments {
   std::vector<Placed> exchanges;   ///< in the order in which they are issued
 };
 
+/// What an operator of a record takes as its rank's share over what it took whole: of products as
+/// the roofline says of both shapes, else by the number of ranks.
+double share_factor(const recorded::Operator& one, Direction pass, const Roofline& roofline,
+                    double batch);
+
 /// The segments of a pass that takes `whole`: cut by what the roofline says of the operators, and
-/// of a product's two gradients. They sum to `whole`.
+/// of a product's two gradients; of a recorded unit by what was measured of them. They sum to
+/// `whole`.
 PassSegments segments(const Unit& unit, Direction pass, const Roofline& roofline, double batch,
                       Seconds whole);
 

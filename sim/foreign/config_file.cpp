@@ -138,6 +138,8 @@ void read_as_options(std::vector<Entry>& entries) {
   const char* const usual =
       "give the configuration or the command line of its training, or write a scenario: `rehearse "
       "run --model NAME --on NxCLUSTER` needs no file";
+  if (text.find_first_not_of(" \t\r\n") == std::string::npos)
+    throw InputError(fmt::format("{}: error: the file is empty\nremedy: {}", name, usual));
   const TextPosition top{make_text_source(text, name, ""), 0, 0};
   if (is_shell(text)) fail_unknown_script(text, name, top, usual);
   std::string likely;

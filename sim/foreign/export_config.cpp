@@ -231,6 +231,24 @@ void check_flavour(const SettingList& settings, const Scenario& scenario, const 
                   scenario.file, known));
 }
 
+/// Weights of 4 or 8 bits that the format cannot say: its file would train with whole ones.
+void check_quantization(const std::vector<std::string>& unsaid, const Scenario& scenario,
+                        const Format& format) {
+  const std::string key = "model.quantization";
+  const auto found =
+      std::ranges::find_if(unsaid, [&](const std::string& one) { return one.starts_with(key); });
+  if (found == unsaid.end()) return;
+  std::string known;
+  for (const Rule& rule : format.rules)
+    for (const auto& [fact, value] : rule.set)
+      if (fact == key && known.find(value) == std::string::npos)
+        known += fmt::format("{}--set '{}={}'", known.empty() ? "" : " or ", key, value);
+  throw InputError(fmt::format(
+      "{}: error: {} has no word for {}, and would train whole weights\n"
+      "remedy: {}",
+      scenario.file, format.title, *found, known.empty() ? "remove it from the model" : known));
+}
+
 /// What a reader of the file gets that the scenario does not have.
 std::vector<std::string> notes_of(const Facts& facts, const Format& format,
                                   const SettingList& settings, const std::set<std::string>& said) {
@@ -289,6 +307,7 @@ ExportedConfig export_config(const Scenario& scenario, const Document& document,
   // A script of the user's has the model and calls these two.
   if (name == "deepspeed" || name == "accelerate")
     std::erase_if(made.unsaid, [](const std::string& one) { return one.starts_with("model."); });
+  check_quantization(made.unsaid, scenario, format);
   const std::set<std::string> said = said_in(document);
   const bool names_version = said.contains("framework." + scenario.framework.name);
   if (names_version)

@@ -21,9 +21,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array kKinds = {"step",          "forward",    "backward",
-                               "optimizer",     "waiting",    "unit forward",
-                               "unit backward", "collective", "kernel"};
+constexpr std::array kKinds = {"step", "forward",      "backward",      "optimizer",  "waiting",
+                               "core", "unit forward", "unit backward", "collective", "kernel"};
+
+constexpr std::int64_t kMostRanks = 1 << 30, kMostBatch = 1'000'000'000;
 
 std::size_t order_of(const std::string& kind) {
   return static_cast<std::size_t>(std::ranges::find(kKinds, kind) - kKinds.begin());
@@ -87,6 +88,14 @@ void add_record(const fs::path& file, MeasuredFolder& found) {
                          step.number_or("quartiles_apart", 0)});
   for (const auto& [key, name] : {std::pair{"exposed", "for collectives"}, {"loader", "for data"}})
     found.parts.push_back({"waiting", name, step.seconds_or(key, Seconds(0))});
+  found.parts.push_back(
+      {"core", "ready without one", step.seconds_or("ready_without_a_core", Seconds(0))});
+  if (const auto run = map.optional("run")) {
+    Map of_run = run->as_map();
+    found.ranks = of_run.integer_or("ranks", 0, 0, kMostRanks);
+    if (of_run.has("batch_per_rank") && of_run.require("batch_per_rank").shown() != "unknown")
+      found.batch = of_run.require("batch_per_rank").as_integer(1, kMostBatch);
+  }
   const auto seen = map.optional("collectives");
   if (!seen || seen->as_list().empty()) return;
   std::erase_if(found.parts, [](const MeasuredPart& one) { return one.kind == "collective"; });

@@ -12,7 +12,8 @@ namespace rehearse::inline measured {
 /// Something that was measured: a median with its spread.
 struct MeasuredPart {
   /// "step", "forward", "backward", "optimizer", "waiting" (for collectives, and for the loader),
-  /// "unit forward", "unit backward", "collective" or "kernel".
+  /// "core" (of all these: a thread was ready and others had the cores), "unit forward",
+  /// "unit backward", "collective" or "kernel".
   std::string kind;
   std::string name;      ///< of the unit, the collective with its size and ranks, the kernel
   Seconds time;          ///< the median; of a kernel all of its calls in a step
@@ -28,7 +29,8 @@ struct MeasuredFolder {
   std::string name{};                          ///< as it was asked for
   std::string command{}, device{}, library{};  ///< who measured, on what, with which LibTorch
   std::string model{}, precision{};
-  std::int64_t batch = 0;  ///< the largest that was measured; 0: none was
+  std::int64_t batch = 0;  ///< of a record; else the largest that was measured; 0: none was
+  std::int64_t ranks = 0;  ///< of a record; 0: it is none
   std::vector<MeasuredPart> parts{};
 };
 

@@ -17,6 +17,7 @@ using Side = TableColumn::Side;
 
 constexpr std::size_t kMostKernels = 12;
 constexpr double kLeast = 0.005;  ///< of a step; less is not told
+constexpr double kMuch = 0.25;    ///< of a step's change
 
 bool is_part_of_step(const std::string& kind) {
   return kind == "forward" || kind == "backward" || kind == "optimizer" || kind == "waiting";
@@ -136,6 +137,30 @@ std::string largest(const MeasuredComparison& both, const std::string& kind, Sec
   return text;
 }
 
+/// What the runs were of, where that differs: it explains more than any part does.
+std::string unlike_runs(const MeasuredFolder& a, const MeasuredFolder& b) {
+  std::string text;
+  const auto differ = [&](const char* what, std::int64_t first, std::int64_t second) {
+    if (first > 0 && second > 0 && first != second)
+      text += fmt::format(" A ran at {} of {}, B of {}.", what, first, second);
+  };
+  differ("a batch", a.batch, b.batch);
+  differ("a number of ranks", a.ranks, b.ranks);
+  return text;
+}
+
+/// That others had the cores, where much of what changed is that.
+std::string cores_text(const MeasuredComparison& both, Seconds change) {
+  for (const MeasuredChange& one : both.changes)
+    if (one.first.kind == "core" && one.both &&
+        std::abs(one.change().value()) > kMuch * std::abs(change.value()))
+      return fmt::format(
+          " Threads stood ready and had no core for {} in A and {} in B: others' programs moved "
+          "all parts, and {} of the change is theirs.",
+          format(one.first.time), format(one.second.time), change_text(one.change()));
+  return "";
+}
+
 }  // namespace
 
 std::string answer(const MeasuredFolder& measured) {
@@ -176,6 +201,8 @@ std::string answer(const MeasuredComparison& both) {
     for (const MeasuredPart& part : both.first.parts)
       if (is_part_of_step(part.kind)) whole = whole + part.time;
   }
+  text += unlike_runs(both.first, both.second);
+  if (step != nullptr) text += cores_text(both, step->change());
   const Seconds least = kLeast * whole;
   std::string parts;
   for (const MeasuredChange& one : both.changes) {

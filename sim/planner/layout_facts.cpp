@@ -6,6 +6,8 @@
 #include <map>
 
 #include "model/layout_rules.hpp"
+#include "model/recorded/recorded.hpp"
+#include "model/stages.hpp"
 #include "scenario/sections.hpp"
 #include "scenario/token_keys.hpp"
 
@@ -58,14 +60,20 @@ LayoutFacts layout_facts(const Document& document, const Value& parallelism) {
   read_model_section(root.require("model"), framework, scenario, library);
   scenario.cluster = read_cluster(root.require("cluster"));
   const Value strategy = root.require("strategy");
-  if (!scenario.transformer)
+  const bool recorded = !scenario.transformer && recorded::is_profiled(scenario.model);
+  if (!scenario.transformer && !recorded)
     parallelism.fail(
         fmt::format("no share of {}'s layers is known: it is no decoder", scenario.model.name),
         "name strategies");
-  LayoutFacts facts{.transformer = *scenario.transformer,
-                    .fused_attention = fuses_attention(*scenario.transformer, scenario.shape),
+  LayoutFacts facts{.transformer = scenario.transformer.value_or(TransformerShape{}),
                     .tokens = scenario.model.tokens_per_sample,
                     .gpus = static_cast<int>(scenario.cluster.gpu_count())};
+  if (recorded) {
+    facts.transformer.layers = static_cast<std::int64_t>(counted_units(scenario.model).size());
+    facts.recorded = scenario.model;
+  } else {
+    facts.fused_attention = fuses_attention(*scenario.transformer, scenario.shape);
+  }
   const auto train = root.optional("train");
   const auto batch = train ? global_batch_of(*train, scenario) : std::nullopt;
   if (!batch)
@@ -102,6 +110,26 @@ std::vector<int> shardings_of(int framework) {
       {"torchtitan", {0, 3}}, {"megatron", {0, 1, 3}}, {"deepspeed", {1, 4, 5}}};
   const auto found = all.find(framework_names().at(static_cast<std::size_t>(framework)));
   return found == all.end() ? std::vector<int>{0, 1, 2} : found->second;
+}
+
+/// Why a recorded network cannot be laid out so; empty: it can.
+std::string broken_rule_of_record(const LayoutDegreesOf& degrees, const LayoutFacts& facts) {
+  const int tensor = at(degrees, LayoutAxis::tensor), pipeline = at(degrees, LayoutAxis::pipeline);
+  if (at(degrees, LayoutAxis::context) > 1 || at(degrees, LayoutAxis::expert) > 1)
+    return "a record tells no shares by tokens or experts";
+  if (facts.gpus % (tensor * pipeline) != 0) return "ranks do not divide the GPUs";
+  std::string why_not;
+  split_into_stages(*facts.recorded,
+                    static_cast<std::size_t>(pipeline) *
+                        static_cast<std::size_t>(at(degrees, LayoutAxis::virtual_stages)),
+                    {}, why_not);
+  if (tensor == 1 || !why_not.empty()) return why_not;
+  try {
+    recorded::rank_of(*facts.recorded, tensor);
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "";
 }
 
 }  // namespace
@@ -175,8 +203,12 @@ std::string broken_rule(const LayoutDegreesOf& degrees, const LayoutFacts& facts
       .fused_attention = facts.fused_attention,
       .gpus = facts.gpus,
       .nvlink_domain = facts.nvlink_domain};
-  for (const LayoutFinding& found : layout_findings(facts.transformer, all))
-    if (found.kind == LayoutFinding::Kind::refused) return found.rule;
+  if (facts.recorded) {
+    if (std::string rule = broken_rule_of_record(degrees, facts); !rule.empty()) return rule;
+  } else {
+    for (const LayoutFinding& found : layout_findings(facts.transformer, all))
+      if (found.kind == LayoutFinding::Kind::refused) return found.rule;
+  }
   if (pipeline == 1) return "";
   const bool interleaved = searches_stages && stages > 1;
   const PipelineSchedule schedule = interleaved ? PipelineSchedule::interleaved : facts.schedule;

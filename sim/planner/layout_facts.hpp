@@ -29,7 +29,8 @@ inline int at(const LayoutDegreesOf& degrees, LayoutAxis axis) {
 
 /// Facts that legality depends on, at one point of the study.
 struct LayoutFacts {
-  TransformerShape transformer;
+  TransformerShape transformer;     ///< of a recorded network its layers alone
+  std::optional<Model> recorded{};  ///< a network that is what a run's record measured
   bool fused_attention = true;
   std::int64_t tokens = 0;
   std::int64_t global_batch = 0;
@@ -42,7 +43,7 @@ struct LayoutFacts {
 };
 
 /// Reads the sections model, cluster, strategy and train.global_batch. InputError there, or at
-/// `parallelism`: no transformer, no global batch.
+/// `parallelism`: neither a transformer nor a recorded network, no global batch.
 LayoutFacts layout_facts(const Document& document, const Value& parallelism);
 
 /// In the order in which they are tried; legal or not. `degrees` has those of the axes before.

@@ -35,11 +35,12 @@ std::string sharded(const Value& strategy, const LayoutSharding& sharding) {
   return fmt::format("{{{}: {}{}}}", kind, options, rest);
 }
 
-/// A choice's values, in the order of the axis's keys; null leaves a key as it is.
-std::string values_text(LayoutAxis axis, int degree, const Value& strategy) {
+/// A choice's values, in the order of the axis's keys; null leaves a key as it is. Tensor ranks
+/// split tokens, too, where `splits_tokens`.
+std::string values_text(LayoutAxis axis, int degree, const Value& strategy, bool splits_tokens) {
   switch (axis) {
     case LayoutAxis::tensor:
-      return fmt::format("[{}, {}]", degree, degree > 1);
+      return fmt::format("[{}, {}]", degree, degree > 1 && splits_tokens);
     case LayoutAxis::expert:
       return fmt::format("[{}, {}]", degree, degree > 1 ? "1" : "null");
     case LayoutAxis::virtual_stages:
@@ -84,12 +85,14 @@ std::string keys_text(LayoutAxis axis) {
   return keys[static_cast<std::size_t>(axis)];
 }
 
-Axis made_axis(LayoutAxis axis, const std::set<int>& degrees, const Value& strategy) {
+Axis made_axis(LayoutAxis axis, const std::set<int>& degrees, const Value& strategy,
+               bool splits_tokens) {
   Axis made{.name = layout_axis_names()[static_cast<std::size_t>(axis)], .keys = {}, .choices = {}};
   made.searched = true;
   made.keys = Document::parse(keys_text(axis), "search")->root().as_list();
   for (const int degree : degrees) {
-    const auto values = Document::parse(values_text(axis, degree, strategy), "search")->root();
+    const auto values =
+        Document::parse(values_text(axis, degree, strategy, splits_tokens), "search")->root();
     made.choices.push_back({.label = label(axis, degree), .values = values.as_list()});
   }
   return made;
@@ -110,7 +113,7 @@ class LayoutSpace {
     std::vector<Point> points;
     for (const auto& [place, framework] : frameworks_) plan_.frameworks.push_back(framework.name());
     for (std::size_t a = 0; a < axes_.size(); ++a)
-      plan_.study.axes.push_back(made_axis(axes_[a], degrees_[a], strategy()));
+      plan_.study.axes.push_back(made_axis(axes_[a], degrees_[a], strategy(), !recorded_));
     for (const auto& [point, layout] : found_) {
       points.push_back(point);
       for (std::size_t a = 0; a < axes_.size(); ++a)
@@ -186,6 +189,7 @@ class LayoutSpace {
 
   void search_at(const Point& point) {
     LayoutFacts facts = layout_facts(*scenario_at(plan_.study, point), parallelism_);
+    recorded_ = recorded_ || facts.recorded;
     for (const auto& [framework, data] : frameworks_) facts.frameworks.push_back(framework);
     at(facts.fixed, LayoutAxis::framework) = facts.frameworks.front();
     try_axis(point, facts, facts.fixed, 0);
@@ -228,6 +232,7 @@ class LayoutSpace {
         .broken_rule(whole->with_overrides(beside)->root().as_map());
   }
 
+  bool recorded_ = false;  ///< the network is a record's
   Plan& plan_;
   const Value& parallelism_;
   std::map<int, Framework> frameworks_;  ///< by framework_names()

@@ -8,6 +8,7 @@
 #include "model/captured/captured.hpp"
 #include "model/layout_rules.hpp"
 #include "model/packing.hpp"
+#include "model/recorded/recorded.hpp"
 #include "model/stages.hpp"
 #include "model/token_histogram.hpp"
 #include "scenario/limits.hpp"
@@ -99,7 +100,13 @@ void check_shards(const Map& map, const Strategy& strategy, const Cluster& clust
 void check_shape(const Map& map, const Layout& layout, const Scenario& scenario) {
   const Mesh& mesh = layout.mesh;
   if (scenario.transformer) return;
+  const std::string& name = scenario.model.name;
   const bool captured = scenario.model.captured != nullptr;
+  const bool profiled = recorded::is_profiled(scenario.model);
+  if (profiled && mesh.tensor > 1 && layout.sequence_parallel)
+    map.at_key("sequence_parallel")
+        .fail("a record does not tell which operators may have a part of the tokens each",
+              "sequence_parallel: false");
   if (captured && map.has("sequence_parallel"))
     at(map, "sequence_parallel")
         .fail("which tokens a captured rank has is said by the plan that it was captured with",
@@ -107,17 +114,15 @@ void check_shape(const Map& map, const Layout& layout, const Scenario& scenario)
   for (const auto& [degree, axis] :
        {std::pair(mesh.tensor, MeshAxis::tensor), std::pair(mesh.context, MeshAxis::context),
         std::pair(mesh.expert, MeshAxis::expert)})
-    if (degree > 1 && !(captured && axis == MeshAxis::tensor))
+    if (degree > 1 && !((captured || profiled) && axis == MeshAxis::tensor))
       at(map, to_string(axis) + "_parallel")
-          .fail(scenario.model.captured
-                    ? fmt::format("{} was captured whole, and not as one of several ranks runs it",
-                                  scenario.model.name)
-                    : fmt::format("no share of {}'s layers is known: it is no decoder",
-                                  scenario.model.name),
-                "fsdp2, pipeline_parallel, or data parallelism alone");
-  // Convolutions leave 16 bits and sums 32: a stage cannot tell what the one before it sends.
-  // A capture knows.
-  if (mesh.pipeline > 1 && is_autocast(scenario.precision) && !scenario.model.captured)
+          .fail(captured   ? name + " was captured whole, and not as one of several ranks runs it"
+                : profiled ? name + " was recorded, which tells no shares by tokens or experts"
+                           : "no share of " + name + "'s layers is known: it is no decoder",
+                profiled ? "tensor_parallel, pipeline_parallel, or data parallelism alone"
+                         : "fsdp2, pipeline_parallel, or data parallelism alone");
+  // Convolutions leave 16 bits and sums 32: captures and records tell what a stage is sent.
+  if (mesh.pipeline > 1 && is_autocast(scenario.precision) && !captured && !profiled)
     at(map, "pipeline_parallel")
         .fail(fmt::format(
                   "under autocast it is not known how wide {}'s activations are between stages",
@@ -298,11 +303,12 @@ Model rank_share(const Scenario& scenario, const ModelParallel& parallel) {
   return share;
 }
 
-/// What one of the tensor ranks runs of a captured model, as it was captured.
+/// What one of the tensor ranks runs of a captured model, as it was captured, or of a recorded one.
 Model captured_rank(const Map& map, const Layout& layout, const Scenario& scenario) {
   try {
-    return captured::rank_of(scenario.model, layout.mesh.tensor);
-  } catch (const InputError& error) {
+    return scenario.model.captured ? captured::rank_of(scenario.model, layout.mesh.tensor)
+                                   : recorded::rank_of(scenario.model, layout.mesh.tensor);
+  } catch (const std::exception& error) {
     at(map, "tensor_parallel").fail(error.what());
   }
 }
@@ -355,7 +361,7 @@ void apply_layout(const Value& strategy, const Framework& framework, Scenario& s
   const ModelParallel parallel = parallel_of(*layout, cluster);
   if (scenario.transformer && !parallel.is_whole())
     scenario.share = std::make_shared<const Model>(rank_share(scenario, parallel));
-  if (scenario.model.captured && layout->mesh.tensor > 1)
+  if (!scenario.transformer && layout->mesh.tensor > 1)
     scenario.share = std::make_shared<const Model>(captured_rank(map, *layout, scenario));
   if (const auto fullest = fullest_by_nature(scenario, *layout);
       fullest && !layout->natural_routing)

@@ -123,6 +123,11 @@ void UnitTapes::add_incoming(std::size_t unit) {
 /// chunk sends where its backward's first part ends.
 void UnitTapes::add_chunk(std::size_t chunk, const MemoryTape& tape,
                           const std::vector<TensorId>& ids) {
+  const Chunk& units = builder_.job().model.chunks[chunk];
+  if (!has_tape(builder_.job().model.units[units.first])) {
+    add_given_chunk(chunk);
+    return;
+  }
   const ChunkTape& messages = tape.chunks[chunk];
   const auto id_of = [&](const std::optional<std::uint32_t>& which) {
     return which ? std::optional(ids[*which]) : std::nullopt;
@@ -130,11 +135,37 @@ void UnitTapes::add_chunk(std::size_t chunk, const MemoryTape& tape,
   ChunkTensors& own = chunks_.back()[chunk];
   own = {id_of(messages.received), id_of(messages.sent), id_of(messages.received_gradient),
          id_of(messages.sent_gradient)};
-  const Chunk& units = builder_.job().model.chunks[chunk];
   if (own.received)
     std::erase(events(units.first).forward, TensorEvent{*own.received, Action::take});
   if (own.received_gradient)
     std::erase(events(units.end - 1).backward, TensorEvent{*own.received_gradient, Action::take});
+}
+
+/// What a profile's units hand on, each as one tensor. What is received is kept for the backward
+/// pass, whose end gives it back.
+void UnitTapes::add_given_chunk(std::size_t chunk) {
+  const Chunk& units = builder_.job().model.chunks[chunk];
+  const std::vector<Unit>& all = builder_.job().model.units;
+  const std::size_t last = units.end - 1;
+  const auto message = [&](Bytes sample, MemoryKind kind, std::size_t owner) {
+    const Bytes size = static_cast<double>(builder_.job().batch_per_gpu) * sample;
+    return size > Bytes(0)
+               ? std::optional(builder_.tensor(kind, size, static_cast<std::uint32_t>(owner)))
+               : std::nullopt;
+  };
+  const Bytes handed = all[units.first].handed;
+  const Bytes hands_on = units.has_loss ? Bytes(0) : all[last].hands_on;
+  ChunkTensors& own = chunks_.back()[chunk];
+  own = {message(handed, MemoryKind::activations, units.first),
+         message(hands_on, MemoryKind::activations, last),
+         message(hands_on, MemoryKind::workspace, last),
+         message(handed, MemoryKind::workspace, units.first)};
+  if (own.sent) events(last).forward.push_back({*own.sent, Action::take});
+  std::vector<TensorEvent>& backward = events(units.first).backward;
+  if (own.sent_gradient) backward.push_back({*own.sent_gradient, Action::take});
+  if (own.received) backward.push_back({*own.received, Action::give});
+  if (own.received_gradient)
+    events(last).backward.push_back({*own.received_gradient, Action::give});
 }
 
 void UnitTapes::add_tape(std::size_t unit, const MemoryTape& tape,

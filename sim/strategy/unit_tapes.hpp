@@ -88,6 +88,7 @@ class UnitTapes {
   void add_given_tape(std::size_t unit);
   void add_tape(std::size_t unit, const MemoryTape& tape, const std::vector<TensorId>& ids);
   void add_chunk(std::size_t chunk, const MemoryTape& tape, const std::vector<TensorId>& ids);
+  void add_given_chunk(std::size_t chunk);
   std::size_t last_of_chunk(std::size_t unit) const;
   void checkpoint(std::size_t unit);
   std::vector<TensorId> made_before(std::size_t unit);

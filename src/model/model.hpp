@@ -9,6 +9,7 @@
 #include "base/quantity.hpp"
 #include "model/exchange.hpp"
 #include "model/layer.hpp"
+#include "model/recorded_operator.hpp"
 
 namespace rehearse::captured {
 struct Kernel;
@@ -249,6 +250,11 @@ struct Unit {
   std::vector<ParameterShare> shares = {};
   /// Number of the unit in captured::Step::units, in a captured model.
   std::uint32_t captured_unit = 0;
+  /// Of a model that a run's record measured: what its forward calls, in order.
+  std::vector<recorded::Operator> recorded = {};
+  /// What it is handed of a sample by the unit before and hands to the next one, each as one
+  /// tensor; 0: not known, or more than one.
+  Bytes handed{0}, hands_on{0};
 
   std::int64_t parameters() const;
   ParameterTrait trait(std::size_t tensor) const {

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "model/captured/captured.hpp"
+#include "model/recorded/recorded.hpp"
 
 namespace rehearse::inline model {
 namespace {
@@ -125,7 +126,7 @@ std::vector<std::size_t> counted_units(const Model& model) {
   std::vector<std::size_t> blocks;
   for (const std::size_t unit : all)
     if (is_block(model, unit)) blocks.push_back(unit);
-  const bool chain = model.layers > 0 || model.captured;
+  const bool chain = model.layers > 0 || model.captured || recorded::is_profiled(model);
   return chain && !blocks.empty() ? blocks : all;
 }
 
@@ -187,6 +188,10 @@ std::vector<bool> cuts_of(const Model& model) {
     for (std::size_t cut = 1; cut < units; ++cut) cuts[cut] = captured::can_cut_before(model, cut);
     return cuts;
   }
+  if (recorded::is_profiled(model)) {
+    for (std::size_t cut = 1; cut < units; ++cut) cuts[cut] = model.units[cut].handed > Bytes(0);
+    return cuts;
+  }
   std::unordered_map<std::uint32_t, std::size_t> made_in;  // by value: the unit
   // What a unit takes of unit `from` (0 also: of what no unit made) passes all cuts between the
   // two, but one whose only tensor that is.
@@ -243,8 +248,11 @@ std::vector<UnitRange> split_into_stages(const Model& model, std::size_t stages,
     const std::size_t behind = counted < parts.size() ? parts[counted] : parts.back() + 1;
     const std::size_t end = stage + 1 == stages ? model.units.size() : behind;
     if (first == end || (end < cuts.size() && !cuts[end])) {
-      why_not = first == end
-                    ? "stage " + std::to_string(stage) + " has nothing to compute"
+      why_not = first == end ? "stage " + std::to_string(stage) + " has nothing to compute"
+                : recorded::is_profiled(model)
+                    ? "the profile does not say that " + model.units[end].name +
+                          " reads one tensor of what is before it, and how large that is; "
+                          "`rehearse record` writes it where it is so"
                     : "the model cannot be cut before " + model.units[end].name +
                           ": what comes later reads more than one tensor of what is before";
       return {};

@@ -41,6 +41,8 @@ struct ProfiledUnit {
   std::string name;
   std::vector<std::int64_t> tensors;  ///< elements of each parameter tensor, in registration order
   std::int64_t buffer_elements = 0;   ///< of batch norms' running statistics, fp32
+  Bytes handed{0};  ///< of a sample, by the unit before, as one tensor; 0: not known, or more
+  std::vector<recorded::Operator> operators = {};  ///< of its forward, where a run was recorded
 
   std::int64_t parameters() const;
   bool operator==(const ProfiledUnit&) const = default;

@@ -50,10 +50,27 @@ std::string name_text(const std::string& name) {
   return plain ? name : yaml_quoted(name);
 }
 
+std::string operator_text(const recorded::Operator& one) {
+  std::string text = fmt::format("{{name: {}, ", name_text(one.name));
+  if (one.is_product())
+    text +=
+        fmt::format("rows: {:g}, inner: {:g}, columns: {:g}, ", one.rows, one.inner, one.columns);
+  if (one.bias) text += "bias: true, ";
+  if (one.heads > 0) text += fmt::format("heads: {}, kv_heads: {}, ", one.heads, one.kv_heads);
+  if (one.sum) text += "sum: true, ";
+  return text + fmt::format("forward: {:.4f}, backward: {:.4f}}}", one.forward, one.backward);
+}
+
 std::string profiled_unit_text(const ProfiledUnit& unit) {
   std::string text = fmt::format("  - {{name: {}, tensors: [{}]", name_text(unit.name),
                                  fmt::join(unit.tensors, ", "));
   if (unit.buffer_elements > 0) text += fmt::format(", buffer_elements: {}", unit.buffer_elements);
+  if (unit.handed > Bytes(0)) text += fmt::format(", handed: {}", yaml_bytes(unit.handed));
+  if (!unit.operators.empty()) {
+    std::vector<std::string> operators;
+    std::ranges::transform(unit.operators, std::back_inserter(operators), operator_text);
+    text += fmt::format(", operators: [{}]", fmt::join(operators, ", "));
+  }
   return text + "}\n";
 }
 

@@ -41,13 +41,31 @@ Fields<DeviceRates> rate_fields() {
           required("memory", &R::memory, "Its memory.")};
 }
 
+Fields<recorded::Operator> operator_fields() {
+  using O = recorded::Operator;
+  static const Form<double> kShare = form::within(0, 1);
+  return {required("name", &O::name, "PyTorch's name."),
+          silent("rows", &O::rows, form::not_negative(), "Rows of a product, of one sample."),
+          silent("inner", &O::inner, form::not_negative(), "Features that it reads."),
+          silent("columns", &O::columns, form::not_negative(), "Features that it makes."),
+          silent("bias", &O::bias, "It adds a bias."),
+          silent("heads", &O::heads, form::integer(0, kMost), "Heads of attention."),
+          silent("kv_heads", &O::kv_heads, form::integer(0, kMost), "Those of keys and values."),
+          silent("sum", &O::sum, "Adds two activations of one shape."),
+          required("forward", &O::forward, kShare, "Its share of the unit's forward."),
+          required("backward", &O::backward, kShare, "The same of backward.")};
+}
+
 Fields<ProfiledUnit> unit_fields() {
   using U = ProfiledUnit;
   return {required("name", &U::name, "Name."),
           required("tensors", &U::tensors, form::list(form::integer(1, kMostElements)),
                    "Elements of each parameter."),
           field("buffer_elements", &U::buffer_elements, form::integer(0, kMostElements),
-                "Elements of its buffers.")};
+                "Elements of its buffers."),
+          silent("handed", &U::handed, "What the unit before hands to it of a sample."),
+          silent("operators", &U::operators, form::list(form::map(operator_fields())),
+                 "Calls of its forward, where a run was recorded.")};
 }
 
 void check_unit(const Value& item, const std::vector<ProfiledUnit>& units) {

@@ -286,7 +286,7 @@ class Commands(Scratch):
         done = self.record(sys.executable, "-c", "print('mine')")
         self.assertEqual((done.returncode, done.stdout), (0, "mine\n"))
         self.assertIn(
-            "no scenario: no process of the run imported torch and took a step", done.stderr
+            "no process of the run called backward() or an optimizer of torch.optim", done.stderr
         )
         self.assertIn('state: "nothing to simulate"', self.summary())
 
@@ -359,7 +359,7 @@ class Real(Scratch):
         )
         self.assertIn("none of torch.optim took a step", self.summary())
         self.assertEqual(self.run_script("by_hand.py", "inference").returncode, 0)
-        self.assertIn("no process of the run imported torch and took a step", self.summary())
+        self.assertIn("no process of the run called backward() or an optimizer of torch.optim", self.summary())
 
     def test_a_run_that_is_too_short_says_how_to_record_it(self) -> None:
         done = self.run_script("plain.py", options=[], STEPS="15")

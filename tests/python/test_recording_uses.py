@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import json
 import unittest
+from typing import Any
 
 import test_recording
 
 from rehearse_sim import program
 from rehearse_sim.errors import RehearseError
+from rehearse_sim.recording import parts
 
 PLAN = """description: whose sharding suits a record
 scenario: out/scenario.yaml
@@ -52,6 +54,58 @@ class Uses(unittest.TestCase):
         self.assertEqual(set(ways), {"ddp", "zero", "fsdp2"})
         # Gathers over 200 Mbit/s cost more than the sums of gradients alone.
         self.assertEqual(ways[0], "ddp")
+
+    def test_tensor_ranks_run_shares_of_a_record(self) -> None:
+        words = ["run", str(self.out / "scenario.yaml"), "--format", "json"]
+        whole = json.loads(program.run(words))
+        share = json.loads(program.run([*words, "--set", "strategy.tensor_parallel=2"]))
+
+        def units(answer: dict[str, Any]) -> float:
+            own = answer["compute"][0]["families"][0]
+            return float(own["forward_s"] + own["backward_s"])
+
+        # Half of all products; norms and sums are whole.
+        self.assertLess(units(share), 0.62 * units(whole))
+        self.assertGreater(units(share), 0.5 * units(whole))
+
+        def wide(answer: dict[str, Any]) -> float:
+            low, high = answer["step_time_interval_s"]
+            return high / low
+
+        self.assertGreater(wide(share), wide(whole))
+        for change, told in (
+            ("strategy.tensor_parallel=2 strategy.sequence_parallel=true",
+             "a record does not tell which operators may have a part of the tokens each"),
+            ("strategy.context_parallel=2", "which tells no shares by tokens or experts"),
+            # This record is older than the look at activations.
+            ("strategy.pipeline_parallel=2", "the profile does not say that layers.2 reads one"),
+        ):  # fmt: skip
+            sets = [word for each in change.split() for word in ("--set", each)]
+            with self.assertRaises(RehearseError) as refused:
+                program.run([*words, *sets])
+            self.assertIn(told, str(refused.exception))
+
+
+class Parts(unittest.TestCase):
+    """Calls of a part, as a profile has them."""
+
+    def test_products_sums_and_heads_are_told_by_shapes(self) -> None:
+        calls = [
+            parts.Part("layer_norm", [[8, 64, 384], [], [384]], 1, 2),
+            parts.Part("linear", [[8, 64, 384], [1152, 384], [1152]], 4, 8),
+            parts.Part("scaled_dot_product_attention", [[8, 6, 64, 64]] * 3, 2, 4),
+            parts.Part("add", [[8, 6, 64, 64], [8, 6, 64, 64]], 1, 0),
+            parts.Part("addmm", [[384], [512, 384], [384, 384]], 1, 2),
+            parts.Part("add", [[8, 64, 384], [8, 64, 384]], 1, 0),
+        ]
+        norm, first, attention, turned, second, add = parts.described_parts(calls, 8)
+        self.assertEqual(norm, {"name": "layer_norm", "forward": 0.1, "backward": 0.125})
+        self.assertEqual(first, {"name": "linear", "rows": 64, "inner": 384, "columns": 1152,
+                                 "bias": True, "forward": 0.4, "backward": 0.5})  # fmt: skip
+        self.assertEqual((attention["heads"], attention["kv_heads"]), (6, 6))
+        self.assertNotIn("sum", turned)
+        self.assertEqual((second["rows"], second["inner"], second["columns"]), (64, 384, 384))
+        self.assertTrue(add["sum"])
 
 
 if __name__ == "__main__":

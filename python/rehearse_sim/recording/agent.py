@@ -82,6 +82,7 @@ class Agent:
     def __init__(self, torch: Any, settings: dict[str, Any]) -> None:
         self.torch = torch
         self.settings = settings
+        self.sibling = sibling
         self.queue = sibling("clock").Queue()
         self.handles: list[Any] = []
         self.undo: list[Any] = []
@@ -106,7 +107,8 @@ class Agent:
         self.unit_handles: list[Any] = []
         self.units: Any = None
         self.rank = 0
-        self.is_done = False
+        self.is_done = self.has_failed = False
+        self.looking: Any = None  # at activations, in one step
         self.clear()
 
     def clear(self) -> None:
@@ -127,7 +129,8 @@ class Agent:
     def install(self) -> None:
         from torch.optim.optimizer import register_optimizer_step_post_hook
 
-        self.handles.append(register_optimizer_step_post_hook(self.guard(self.after_optimizer)))
+        # It stays: torch goes through such hooks as through a map, which none of them may change.
+        register_optimizer_step_post_hook(self.guard(self.after_optimizer))
         self._wrap_backward()
         self._wrap_loader()
         atexit.register(self.guard(self.at_exit))
@@ -137,6 +140,8 @@ class Agent:
         """No failure of ours gets out, and none comes twice."""
 
         def outer(*args: Any, **given: Any) -> None:
+            if self.has_failed:
+                return
             try:
                 inner(*args, **given)
             except Exception as error:
@@ -148,6 +153,7 @@ class Agent:
         text = f"{type(error).__name__}: {error.strerror}" if isinstance(error, OSError) else (
             f"{type(error).__name__}: {error}")  # fmt: skip
         self.errors.append(text.splitlines()[0][:200])
+        self.has_failed = True
         self.remove()
         with contextlib.suppress(Exception):
             if self.profiler is not None:
@@ -223,26 +229,9 @@ class Agent:
 
         self.undo.append(undo)
 
-    def shapes_of(self, data: Any) -> list[list[Any]]:
-        """Of the tensors in it: their type, then their dimensions."""
-        shapes: list[list[Any]] = []
-
-        def visit(each: Any, depth: int) -> None:
-            if isinstance(each, self.torch.Tensor):
-                shapes.append([str(each.dtype).replace("torch.", ""), *each.shape])
-            elif isinstance(each, dict) or hasattr(each, "items"):
-                for inner in list(each.values())[:16]:
-                    visit(inner, depth + 1)
-            elif isinstance(each, (list, tuple)) and depth < 4:
-                for inner in each[:16]:
-                    visit(inner, depth + 1)
-
-        visit(data, 0)
-        return shapes[:8]
-
     def look_at_batch(self, iterator: Any, data: Any) -> None:
         """Sizes of the batch, never its numbers."""
-        shapes = self.shapes_of(data)
+        shapes = sibling("facts").shapes_of(self.torch, data)
         loader = self.facts.setdefault("loader", {})
         loader["shapes"] = shapes
         loader["workers"] = int(getattr(iterator, "_num_workers", 0))
@@ -266,6 +255,8 @@ class Agent:
 
     def end_step(self, optimizer: Any) -> None:
         now = time.perf_counter()
+        if self.looking is not None:
+            self.looking.remove()
         cpu, process, ready = time.thread_time(), time.process_time(), self.queue.seconds()
         if len(self.steps) < MOST_STEPS:
             self.steps.append([
@@ -300,7 +291,7 @@ class Agent:
         self.rank = self.facts["rank"]
         self.units, model, root = sibling("network").find_model(self.torch, optimizer)
         self.facts["model"] = model
-        if root is not None and not model["compiled"]:
+        if root is not None and not getattr(root, "_compiled_call_impl", None):
             self.look_at_input(root)
 
     def look_at_input(self, root: Any) -> None:
@@ -308,7 +299,7 @@ class Agent:
 
         def before(_: Any, args: Any, given: Any) -> None:
             handle.remove()
-            self.facts["inputs"] = self.shapes_of([args, given])
+            self.facts["inputs"] = sibling("facts").shapes_of(self.torch, [args, given])
 
         handle = root.register_forward_pre_hook(self.guard(before), with_kwargs=True)
         self.handles.append(handle)

@@ -20,7 +20,7 @@ from typing import Any
 from . import files, kernels, machine, strip
 from .measure import Measured, NothingRecorded, measure, read_ranks
 from .options import Options, WrongWords, parse
-from .summary import describe, rank_lines
+from .summary import describe, rank_lines, without_trace
 from .yaml_text import block
 
 HOOK = Path(__file__).resolve().parent / "hook"
@@ -194,10 +194,13 @@ def analyse(out: Path, code: int = 0, quiet: bool = False) -> bool:
         found, own = measure(ranks, loaded, code)
     except NothingRecorded as why:
         summary |= {"state": "nothing to simulate", "why": str(why).splitlines()[0],
-                    "troubles": troubles,
+                    "troubles": troubles, **without_trace(ranks),
                     "ranks": rank_lines(ranks)}  # fmt: skip
         (out / "record.yaml").write_text(block(summary))
         tell(f"record: {out}: no scenario: {why}", quiet)
+        if "step" in summary:
+            tell(f"record: a step takes {summary['step']['time']}; model.measured takes that of a "
+                 "network by name or by config.json", quiet)  # fmt: skip
         for line in troubles:
             tell(f"record: {line}", quiet)
         return False

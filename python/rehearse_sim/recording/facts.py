@@ -190,3 +190,21 @@ def memory(torch: Any) -> dict[str, Any]:
                     "allocated_bytes.all.current"):  # fmt: skip
             found[key.replace(".", "_")] = int(own.get(key, 0))
     return found
+
+
+def shapes_of(torch: Any, data: Any) -> list[list[Any]]:
+    """Of the tensors in it: their type, then their dimensions."""
+    shapes: list[list[Any]] = []
+
+    def visit(each: Any, depth: int) -> None:
+        if isinstance(each, torch.Tensor):
+            shapes.append([str(each.dtype).replace("torch.", ""), *each.shape])
+        elif isinstance(each, dict) or hasattr(each, "items"):
+            for inner in list(each.values())[:16]:
+                visit(inner, depth + 1)
+        elif isinstance(each, (list, tuple)) and depth < 4:
+            for inner in each[:16]:
+                visit(inner, depth + 1)
+
+    visit(data, 0)
+    return shapes[:8]

@@ -4,6 +4,7 @@ scenario."""
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,8 @@ from .measure import Measured
 from .yaml_text import block, flow, rate, seconds
 
 MIB = 1024.0 * 1024.0
+# As platforms/frameworks/torch.yaml has it.
+LAST_TORCH = (2, 13)
 # The compute profile -----------------------------------------------------------------------------
 
 
@@ -46,6 +49,10 @@ def profile_text(
         one: dict[str, Any] = {"name": unit.name, "tensors": unit.tensors}
         if number == 0 and found.buffers:
             one["buffer_elements"] = found.buffers
+        if unit.handed:
+            one["handed"] = f"{unit.handed:.0f}B"
+        if unit.operators:
+            one["operators"] = unit.operators
         units.append(one)
     by_batch = {one.batch: one for one in [*others, found]}
     batches = [(one, batch) for batch, one in sorted(by_batch.items())]
@@ -77,7 +84,8 @@ def point_of(found: Measured, batch: int, optimizer: float, peak: int, reserved:
             "backward_spread": round(unit.backward_spread, 4),
             "forward_launch": seconds(unit.forward_launch),
             "backward_launch": seconds(unit.backward_launch),
-            "saved": "0B", "workspace": "0B",
+            "saved": f"{unit.fixed_saved + grown * (unit.saved - unit.fixed_saved):.0f}B",
+            "workspace": "0B",
             "forward_flops": round(grown * unit.forward_flops),
             "backward_flops": round(grown * unit.backward_flops),
             "forward_moved": "0B", "backward_moved": "0B",
@@ -163,6 +171,14 @@ def dtypes(own: dict[str, Any]) -> dict[str, str]:
             if own.get(key) in names}  # fmt: skip
 
 
+def torch_of(version: str) -> Any:
+    """PyTorch, with its version where its defaults are known."""
+    numbers = re.match(r"(\d+)\.(\d+)", version)
+    if numbers and (1, 0) <= (int(numbers[1]), int(numbers[2])) <= LAST_TORCH:
+        return {"torch": f"{numbers[1]}.{numbers[2]}"}
+    return "torch"
+
+
 def scenario_text(found: Measured, rank: dict[str, Any]) -> str:
     run: dict[str, Any] = {}
     loader = rank.get("loader", {})
@@ -192,6 +208,8 @@ def scenario_text(found: Measured, rank: dict[str, Any]) -> str:
     }  # fmt: skip
     if "deepspeed" in rank.get("wrappers", {}):
         document["framework"] = "deepspeed"
+    elif "megatron" not in rank.get("frameworks", {}):
+        document["framework"] = torch_of(rank.get("versions", {}).get("torch", ""))
     document["optimizer"] = {found.optimizer_kind: found.optimizer_options}
     if run:
         document["run"] = run

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from . import trace as traces
+from .activations import fill_activations
 from .collectives import Point, points_of, rate_of
+from .parts import described_parts, settled
 from .settings import fill_optimizer, fill_precision, fill_sample
 from .statistic import MICRO, median, spread
 
@@ -21,6 +23,7 @@ from .statistic import MICRO, median, spread
 LEAST_OWN = 0.5
 # From this share of a step on, a thread that stands ready without a core is told.
 CROWDED = 0.05
+LEAST_STEPS = 12  # of a run, with the least of warm-up and plain ones
 # Of a collective's time in the profiled steps at least this share is left in the plain ones.
 LEAST_OWN_WAIT = 0.1
 
@@ -43,6 +46,10 @@ class Unit:
     backward_launch: float = 0
     forward_flops: float = 0
     backward_flops: float = 0
+    handed: float = 0  # bytes of a sample, from the unit before
+    saved: float = 0  # bytes of the batch that backward needs, and of those as many at any batch
+    fixed_saved: float = 0
+    operators: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass
@@ -142,8 +149,9 @@ def why_nothing(ranks: list[dict[str, Any]], code: int) -> str:
         if code > 128:
             return f"signal {code - 128} ended the run behind step {steps}, before its trace was written"
         return f"nothing was written behind step {steps}: a rank was killed, or the folder was full"
-    return (f"the run ended after {steps} steps, before any was profiled\nremedy: fewer steps "
-            "ahead: --warmup 2 --timed 4 --steps 4")  # fmt: skip
+    words = "--warmup 2 --timed 4 --steps 4"
+    remedy = words if steps >= LEAST_STEPS else f"{LEAST_STEPS} steps or more, and {words}"
+    return f"the run ended after {steps} steps, before any was profiled\nremedy: {remedy}"
 
 
 def plain_numbers(rank: dict[str, Any]) -> list[int]:
@@ -193,12 +201,20 @@ def measure(
     for all. `code`: the run's end, 128 and more of a signal. NothingRecorded where there is no step
     with a trace."""
     if not ranks:
-        raise NothingRecorded("no process of the run imported torch and took a step")
+        raise NothingRecorded("no process of the run called backward() or an optimizer of torch.optim")
     traced = [one for one in ranks if one.get("rank") in loaded]
     if not traced:
         raise NothingRecorded(why_nothing(ranks, code))
     readers = {one["rank"]: traces.Reader(loaded[one["rank"]], one["event_cost"])
                for one in traced}  # fmt: skip
+    if not any(one.kernels for one in readers.values()) and any(
+        one.get("device", {}).get("kind", "cpu") != "cpu" for one in traced
+    ):
+        raise NothingRecorded(
+            "torch.profiler saw no kernel of the GPU: without the right to CUPTI the step's time, "
+            "its batch, groups and memory are known, and no kernel is\n"
+            "remedy: NVreg_RestrictProfilingToAdminUsers=0 for the driver, or CAP_SYS_ADMIN"
+        )
     steps_of = {rank: reader.steps() for rank, reader in readers.items()}
     traced = [one for one in traced if steps_of[one["rank"]]]
     if not traced:
@@ -322,22 +338,21 @@ def fill_units(found: Measured, own: dict[str, Any], steps: list[traces.Step]) -
     described = own.get("model", {}).get("units") or [{"name": "model", "tensors": []}]
     order = steps[0].order or [0]
     ran = [number for number in order if number < len(described)]
-    share = 1 / found.accumulation
-    taken: dict[int, int] = {}
-    for place, number in enumerate(ran):
-        taken[number] = place
+    taken = {number: place for place, number in enumerate(ran)}
+    for number in ran:
         found.units.append(Unit(described[number]["name"] or "model", []))
-    if not found.units:
-        found.units.append(Unit("model", []))
-    # A unit that no forward of its own was seen of goes with the one before it.
-    last = 0
+    found.units = found.units or [Unit("model", [])]
+    last = 0  # a unit that no forward of its own was seen of goes with the one before it
     for number, one in enumerate(described):
         last = taken.get(number, last)
         found.units[last].tensors += one["tensors"]
-    unseen = len(described) - len(ran)
-    if unseen and len(described) > 1:
-        found.notes.append(f"{unseen} parts of the network have no forward() of their own in the "
+    if own.get("model", {}).get("compiled"):
+        found.unknown.append("the network's parts: torch.compile holds it, so that it is one part "
+                             "with all parameters, which no layout can split")  # fmt: skip
+    elif len(described) > max(1, len(ran)):
+        found.notes.append(f"{len(described) - len(ran)} parts of the network have no forward() of their own in the "
                            "trace: their parameters and times stand with the part before")  # fmt: skip
+    share = 1 / found.accumulation
 
     def fill(name: str, table: str, spread_name: str = "") -> None:
         for number, place in taken.items() or [(0, 0)]:
@@ -346,8 +361,7 @@ def fill_units(found: Measured, own: dict[str, Any], steps: list[traces.Step]) -
             if spread_name:
                 setattr(found.units[place], spread_name, spread(values))
 
-    if not taken:
-        taken = {0: 0}
+    taken = taken or {0: 0}
     fill("forward", "forward", "forward_spread")
     fill("backward", "backward", "backward_spread")
     fill("fixed_forward", "fixed_forward")
@@ -362,6 +376,9 @@ def fill_units(found: Measured, own: dict[str, Any], steps: list[traces.Step]) -
                             ("backward_flops", "flops_backward")):  # fmt: skip
             setattr(found.units[place], name,
                     share * median([getattr(step, table).get(number, 0.0) for step in steps]))  # fmt: skip
+        found.units[place].operators = described_parts(settled([s.parts for s in steps], number),
+                                                 max(1, found.batch))  # fmt: skip
+    fill_activations(found, own.get("activations", {}), taken)
     # A sum of medians is below the median of sums.
     for name, table in (("forward", "forward"), ("backward", "backward")):
         whole = share * MICRO * median([sum(getattr(step, table).values()) for step in steps])

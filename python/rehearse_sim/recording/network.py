@@ -74,7 +74,8 @@ def find_model(torch: Any, stepping: Any) -> tuple[list[tuple[int, Any]], dict[s
         "trained": sum(sizes),
         "dtypes": kinds,
         "class": type(unwrapped(best)).__name__,
-        "compiled": any(type(m).__name__ == "OptimizedModule" for m in best.modules()),
+        "compiled": any(type(m).__name__ == "OptimizedModule" or
+                        getattr(m, "_compiled_call_impl", None) for m in best.modules()),  # fmt: skip
         "buffers": sum(each.numel() for each in best.buffers()),
     }
     units, model["units"] = cut(torch, unwrapped(best))

@@ -22,6 +22,8 @@ def start(agent: Any) -> Any:
     if torch.cuda.is_available() and torch.cuda.is_initialized():
         kinds.append(torch.profiler.ProfilerActivity.CUDA)
     agent.unit_handles += mark_units(torch, agent.units or [])
+    if agent.units:
+        agent.unit_handles += look_at_activations(agent)
     profiler = torch.profiler.profile(
         activities=kinds, record_shapes=True, profile_memory=len(kinds) > 1
     )
@@ -50,6 +52,44 @@ def mark_units(torch: Any, units: list[tuple[int, Any]]) -> list[Any]:
         before, after = hooks_of(number)
         handles.append(module.register_forward_pre_hook(before))
         handles.append(module.register_forward_hook(after, always_call=True))
+    return handles
+
+
+class Looking:
+    """Looks at activations until the step ends."""
+
+    def __init__(self, agent: Any, looking: Any) -> None:
+        self.agent, self.looking = agent, looking
+
+    def remove(self) -> None:
+        if self.looking is not None:
+            looking, self.looking, self.agent.looking = self.looking, None, None
+            looking.stop()
+            self.agent.facts["activations"] = looking.facts()
+
+
+def look_at_activations(agent: Any) -> list[Any]:
+    """In the first of the steps that the profiler drops."""
+    looking = agent.sibling("activations").Activations(agent.torch, [m for _, m in agent.units])
+    agent.looking = Looking(agent, looking)
+    handles: list[Any] = [agent.looking]
+
+    def hooks_of(number: int) -> tuple[Any, Any]:
+        def before(_: Any, args: Any, given: Any) -> None:
+            with contextlib.suppress(Exception):
+                looking.before(number, [args, given])
+
+        def after(_: Any, __: Any, output: Any) -> None:
+            with contextlib.suppress(Exception):
+                looking.after(number, output)
+
+        return before, after
+
+    for number, module in agent.units:
+        before, after = hooks_of(number)
+        handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
+        handles.append(module.register_forward_hook(after))
+    looking.start()
     return handles
 
 

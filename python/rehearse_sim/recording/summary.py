@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .measure import Measured
+from .measure import CPU, Measured, plain_steps, running, step_time
+from .statistic import median, spread
 from .yaml_text import seconds
 
 
@@ -13,10 +14,31 @@ def rank_lines(ranks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for one in ranks:
         line = {"rank": one.get("rank"), "node": one.get("node"), "state": one.get("state"),
                 "steps": one.get("ended_steps"), **one.get("memory", {})}  # fmt: skip
+        if one.get("cores"):
+            line["cores"] = one["cores"]
+        if one.get("steps") and (plain := plain_steps(one)):
+            ready = median([running(each) - each[CPU] for each in plain])
+            line["ready_without_a_core"] = seconds(ready)
         if one.get("errors"):
             line["errors"] = one["errors"]
         lines.append(line)
     return lines
+
+
+def without_trace(ranks: list[dict[str, Any]]) -> dict[str, Any]:
+    """The step's time, where it was timed and no kernel is known."""
+    own = next((one for one in ranks if one.get("steps") and plain_steps(one)), None)
+    if own is None:
+        return {}
+    plain = plain_steps(own)
+    lengths = [each[1] - each[0] for each in plain]
+    is_cpu = own.get("device", {}).get("kind", "cpu") == "cpu"
+    return {"step": {"time": seconds(step_time(plain, is_cpu)),
+                     "quartiles_apart": round(spread(lengths), 4), "steps": len(plain)},
+            "run": {"ranks": own.get("world", 1)},
+            "model": {k: v for k, v in own.get("model", {}).items() if k != "units"},
+            "versions": own.get("versions", {}), "groups": own.get("groups", []),
+            "loader": own.get("loader", {}), "wrappers": own.get("wrappers", {})}  # fmt: skip
 
 
 def describe(found: Measured, own: dict[str, Any], ranks: list[dict[str, Any]], predicted: float,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .operators import CALLS, COPIES, WIDTH, bytes_of, computes, described, product_flops
+from .parts import Part, Parts
 
 # Gaps up to this, in which a collective runs, are the host's own: Python between two operators.
 LEAST_WAIT = 150.0  # us
@@ -57,6 +58,7 @@ class Step:
     # Times by phase, kernel, operator, shapes and types.
     kernels: dict[tuple[str, ...], list[float]] = field(default_factory=dict)
     order: list[int] = field(default_factory=list)  # units as they ran
+    parts: Parts = field(default_factory=Parts)  # calls within units
 
     @property
     def compute(self) -> float:
@@ -105,7 +107,7 @@ class Reader:
         self.main = self.windows[0]["tid"]
         self.notes = [e for e in notes if e["tid"] == self.main]
         self.gloo = [e for e in notes if e["name"].startswith("gloo:")]
-        gloo_threads = {e["tid"] for e in self.gloo}
+        gloo_threads = {e["tid"] for e in self.gloo} - {self.main}  # there messages wait, too
         self.kernels = sorted(
             (e for e in events if e.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")),
             key=lambda e: e["ts"])  # fmt: skip
@@ -144,10 +146,11 @@ class Reader:
         self.backward_spans = Spans(backwards)
         self.backward_end = backwards[-1][1] if backwards else end
         step.collectives = self.collectives(begin, end)
+        parts = dict(zip(map(id, inside), step.parts.places(self, inside)))
         if self.kernels:
-            self.on_gpu(step, begin, end, inside, loading)
+            self.on_gpu(step, begin, end, inside, loading, parts)
         else:
-            self.on_cpu(step, begin, end, inside, loading)
+            self.on_cpu(step, begin, end, inside, loading, parts)
         return step
 
     def between(self, begin: float, end: float) -> list[dict[str, Any]]:
@@ -195,7 +198,7 @@ class Reader:
         return at >= 0 and time < self.unit_ends[at] and self.phase_at(time) == "backward"
 
     def on_cpu(self, step: Step, begin: float, end: float, inside: list[dict[str, Any]],
-               loading: Spans) -> None:  # fmt: skip
+               loading: Spans, parts: dict[int, Part | None]) -> None:  # fmt: skip
         own = [(e, place) for e, place in zip(inside, self.places(inside)) if e["tid"] == self.main]
         gloo = Spans(merged([(e["ts"], e["ts"] + e["dur"]) for e in self.gloo]))
         works = merged([(e["ts"], e["ts"] + e["dur"]) for e, _ in own if computes(e)])
@@ -227,18 +230,18 @@ class Reader:
         growing = self.growing_stretches(own)
         stepping = Spans(merged([(e["ts"], e["ts"] + e["dur"]) for e in self.notes
                                  if e["name"].startswith("Optimizer.step#")]))  # fmt: skip
-        outermost: list[tuple[float, tuple[str, int]]] = []
+        outermost: list[tuple[float, tuple[str, int], Part | None]] = []
         until = begin
         for e, place in own:
             if e["ts"] >= until:
-                outermost.append((e["ts"], place))
+                outermost.append((e["ts"], place, parts[id(e)]))
                 until = e["ts"] + e["dur"]
         counts = [0] * len(outermost)
         begins = [each[0] for each in outermost]
         for e, _ in own:
             counts[max(0, bisect.bisect_right(begins, e["ts"]) - 1)] += 1
         points = [begin, *begins[1:], end] if begins else [begin, end]
-        for number, (_, (phase, unit)) in enumerate(outermost):
+        for number, (_, (phase, unit), part) in enumerate(outermost):
             a, b = points[number], points[number + 1]
             away = waits.within(a, b) + aside.within(a, b) + loading.within(a, b)
             time = max(0.0, b - a - away - self.event_cost * counts[number])
@@ -250,7 +253,11 @@ class Reader:
             elif phase == "forward":
                 step.forward[unit] = step.forward.get(unit, 0) + time
                 step.fixed_forward[unit] = step.fixed_forward.get(unit, 0) + still
+                if part:
+                    part.forward += time
             else:
+                if part:
+                    part.backward += time
                 step.backward[unit] = step.backward.get(unit, 0) + time
                 step.fixed_backward[unit] = step.fixed_backward.get(unit, 0) + still
         until = begin
@@ -282,7 +289,7 @@ class Reader:
         return Spans(merged([(ts + least, ts + dur) for ts, dur in found if dur > least]))
 
     def on_gpu(self, step: Step, begin: float, end: float, inside: list[dict[str, Any]],
-               loading: Spans) -> None:  # fmt: skip
+               loading: Spans, parts: dict[int, Part | None]) -> None:  # fmt: skip
         """Kernels go with the operator that launched them; a unit's time is that of its kernels,
         and the host's time for them stands beside."""
         places = dict(zip(map(id, inside), self.places(inside)))
@@ -305,9 +312,9 @@ class Reader:
             operator, args = (own[at]["name"], own[at].get("args", {})) if at >= 0 else ("", {})
             key = (place[0], kernel["name"], operator, *described(args))
             step.kernels.setdefault(key, []).append(kernel["dur"])
-            launched.append((kernel, place, aside))
+            launched.append((kernel, place, aside, parts[id(own[at])] if at >= 0 else None))
         covered = float("-inf")
-        for kernel, (phase, unit), aside in launched:
+        for kernel, (phase, unit), aside, part in launched:
             first, last = kernel["ts"], kernel["ts"] + kernel["dur"]
             time = max(0.0, last - max(first, covered))
             covered = max(covered, last)
@@ -319,7 +326,11 @@ class Reader:
             else:
                 table = step.forward if phase == "forward" else step.backward
                 table[unit] = table.get(unit, 0) + time
-        compute = Spans(merged([(k["ts"], k["ts"] + k["dur"]) for k, _, _ in launched]))
+                if part and phase == "forward":
+                    part.forward += time
+                elif part:
+                    part.backward += time
+        compute = Spans(merged([(k["ts"], k["ts"] + k["dur"]) for k, *_ in launched]))
         for e in self.kernels:
             if e["name"].startswith("nccl") and begin <= e["ts"] < end:
                 step.exposed += e["dur"] - compute.within(e["ts"], e["ts"] + e["dur"])
