@@ -159,7 +159,8 @@ class EmbeddingBags(torch.nn.Module):
         own = batch * sum(part.width for part in self.own)
         widths = [batch * sum(part.width for part in parts) for parts in self.owned]
         back = all_to_all_single_autograd(pooled.flatten(), widths, [own] * ranks, self.mesh)
-        return torch.cat([each.view(batch, -1) for each in back.split(widths) if each.numel()], dim=1)
+        found: Any = torch.split(back, widths)
+        return torch.cat([each.view(batch, -1) for each in found if each.numel()], dim=1)
 
     def _by_rows(self, ids: Any, places: Sequence[int]) -> Any:
         """Ids go to the owners of their rows. Each pools its own, and a reduce_scatter sums these."""

@@ -19,7 +19,7 @@ Shaped = tuple[str, tuple[int, ...], str]
 Call = tuple[str, tuple[Shaped, ...], tuple[Shaped, ...]]
 
 # `hots`: ids of each table in a sample. Tables of no ids are other ranks' own.
-_library = torch.library.Library("rehearse", "DEF")
+_library: Any = torch.library.Library("rehearse", "DEF")  # type: ignore[no-untyped-call]
 _library.define("embedding_bags(Tensor[] tables, Tensor ids, int[] hots, int bags) -> Tensor")
 _library.define("embedding_bags_update(Tensor gradient, Tensor(a!)[] tables, Tensor(b!)[] states, "
                 "Tensor ids, int[] hots) -> ()")  # fmt: skip
@@ -63,11 +63,11 @@ def calls_of(name: str, args: Sequence[Any], written: Sequence[Shaped]) -> list[
     many = sum(tables[i].shape[0] for i, _ in _looked_up(tables, ids, hots))
     pair = (_flat("int64", ids.numel()), _flat("int32", ids.numel()))
     sort = ("embedding_bags_sort", pair, pair)
-    rows = _rows(tables, ids, hots)
+    touched = _rows(tables, ids, hots)
     kept = sum(states[i].numel() if states[i].numel() <= IN_CACHE else
                times * states[i].numel() // max(1, tables[i].shape[0])
                for i, times in _looked_up(tables, ids, hots))  # fmt: skip
     of_bags = sum(times * tables[i].shape[1] for i, times in _looked_up(tables, ids, hots))
-    changed = (_flat("fp32", rows), _flat("fp32", kept))
+    changed = (_flat("fp32", touched), _flat("fp32", kept))
     passes = math.ceil(max(1, many.bit_length()) / BITS_OF_A_PASS)
     return [*[sort] * passes, (name, (_flat("fp32", min(of_bags, gradient.numel() * max(hots))), *changed), changed)]
