@@ -35,8 +35,8 @@ from .questions import (
 from .spread import PoolExecutor
 
 __all__ = [
-    "Answer", "BoundNotMet", "Breakdown", "CannotFinish", "InputError", "Memory", "MissingError",
-    "Mistake", "OurBug", "PoolExecutor", "Prediction", "RehearseError", "capture", "capture_named",
+    "Answer", "BoundNotMet", "Breakdown", "CannotFinish", "EmbeddingBags", "InputError", "Memory", "MissingError",
+    "Mistake", "OurBug", "PoolExecutor", "Prediction", "RehearseError", "Table", "capture", "capture_named",
     "capture_step", "check", "compare", "explain", "forecast", "plan", "predict", "predict_many", "shipped",
     "sweep", "validate",
 ]  # fmt: skip
@@ -48,6 +48,10 @@ def __getattr__(name: str) -> Any:
         from .capturing import capture
 
         return getattr(capture, name)
+    if name in ("EmbeddingBags", "Table"):
+        from .capturing import embeddings
+
+        return getattr(embeddings, name)
     if name in ("capture_named", "NamedCapture", "UnknownNetwork"):
         from .capturing import named
 

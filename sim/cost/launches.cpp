@@ -56,7 +56,8 @@ bool says_its_launches(const Unit& unit) {
 }
 
 bool is_of_experts(const Exchange& one) {
-  return one.axis != ExchangeAxis::tensor && one.axis != ExchangeAxis::context;
+  return one.axis != ExchangeAxis::tensor && one.axis != ExchangeAxis::context &&
+         one.axis != ExchangeAxis::embedding;
 }
 
 /// The operator in front of which a forward pass tells the host how many tokens its experts get:

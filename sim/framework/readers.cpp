@@ -101,9 +101,21 @@ std::string Framework::broken_rule(const Map& root) const {
   return lack == nullptr ? "" : fmt::format("{} {}", title(), lack->why);
 }
 
+namespace {
+
+/// A captured network's ranks are those of PyTorch's parallelize_module, and no Megatron-LM's.
+std::optional<Value> whose_degrees(Map& root, const std::optional<Value>& strategy) {
+  const std::optional<Value> model = root.optional("model");
+  const bool captured = model && model->is_map() && model->as_map().has("captured");
+  return captured && strategy && usual_framework(*strategy) == "megatron" ? std::nullopt : strategy;
+}
+
+}  // namespace
+
 std::string framework_name(Map& map, const std::optional<Value>& strategy) {
   const std::optional<Value> said = map.optional("framework");
-  if (!said) return strategy ? usual_framework(*strategy) : framework_names().front();
+  const std::optional<Value> usual = whose_degrees(map, strategy);
+  if (!said) return usual ? usual_framework(*usual) : framework_names().front();
   return said->is_map() ? said->as_map().keys().front() : said->shown();
 }
 
@@ -126,7 +138,8 @@ void check_pipeline(const Value& strategy) {
 
 Framework read_framework(Map& map, const std::optional<Value>& strategy) {
   const std::optional<Value> said = map.optional("framework");
-  Framework framework = said ? Framework(*said) : Framework::of_strategy(strategy);
+  Framework framework =
+      said ? Framework(*said) : Framework::of_strategy(whose_degrees(map, strategy));
   if (strategy && !said) check_pipeline(*strategy);
   if (strategy && is_pipeline(*strategy)) framework.in_pipelines();
   if (strategy && has(*strategy, "fsdp")) framework.in_fsdp();

@@ -8,8 +8,9 @@
 namespace rehearse::inline framework {
 namespace {
 
-constexpr std::array<const char*, 4> kDegrees = {"tensor_parallel", "pipeline_parallel",
-                                                 "context_parallel", "expert_parallel"};
+constexpr std::array<const char*, 5> kDegrees = {"tensor_parallel", "pipeline_parallel",
+                                                 "context_parallel", "expert_parallel",
+                                                 "embedding_parallel"};
 
 bool is_above_one(const Value& degree) {
   if (degree.is_map()) {
@@ -58,7 +59,8 @@ std::string usual_framework(const Value& strategy) {
   if (!strategy.is_map()) return "torch";
   Map map = strategy.as_map();
   if (is_deepspeed_stage(map)) return "deepspeed";
-  const bool torchs = map.has("fsdp") || map.has("fsdp2") || map.has("ps") || shares_tokens(map);
+  const bool torchs = map.has("fsdp") || map.has("fsdp2") || map.has("ps") ||
+                      map.has("embedding_parallel") || shares_tokens(map);
   return in_parts(strategy) && !torchs ? "megatron" : "torch";
 }
 

@@ -53,6 +53,8 @@ std::vector<KeySection> strategy_keys() {
         {"context_parallel.method", type::choice({"ring", "ulysses", "all_gather"}),
          "(the framework's: ring of most)",
          "How attention reaches the other ranks' tokens."},
+        {"embedding_parallel", type::integer(1), "1",
+         "Ranks that share the embedding tables of a captured network.", "torchrec"},
         {"expert_parallel", type::integer(1), "1",
          "Ranks of a stage that share the experts: of its data, context and tensor ranks."},
         {"expert_tensor_parallel", type::integer(1), "(tensor_parallel; 1 of torchtitan)",

@@ -99,9 +99,16 @@ void check_shards(const Map& map, const Strategy& strategy, const Cluster& clust
 /// A rank's share of each layer is known of transformers alone.
 void check_shape(const Map& map, const Layout& layout, const Scenario& scenario) {
   const Mesh& mesh = layout.mesh;
-  if (scenario.transformer) return;
   const std::string& name = scenario.model.name;
   const bool captured = scenario.model.captured != nullptr;
+  if (layout.shares_tables && !captured)
+    at(map, "embedding_parallel")
+        .fail(name + " is no captured network, whose EmbeddingBags ranks share",
+              "model.captured, or remove it");
+  if (layout.shares_tables && shards_parameters(scenario.strategy))
+    at(map, "embedding_parallel")
+        .fail("it is not known how tables that ranks share are sharded once more", "ddp");
+  if (scenario.transformer) return;
   const bool profiled = recorded::is_profiled(scenario.model);
   if (profiled && mesh.tensor > 1 && layout.sequence_parallel)
     map.at_key("sequence_parallel")
@@ -114,7 +121,8 @@ void check_shape(const Map& map, const Layout& layout, const Scenario& scenario)
   for (const auto& [degree, axis] :
        {std::pair(mesh.tensor, MeshAxis::tensor), std::pair(mesh.context, MeshAxis::context),
         std::pair(mesh.expert, MeshAxis::expert)})
-    if (degree > 1 && !((captured || profiled) && axis == MeshAxis::tensor))
+    if (degree > 1 && !((captured || profiled) && axis == MeshAxis::tensor) &&
+        !(axis == MeshAxis::expert && layout.shares_tables))
       at(map, to_string(axis) + "_parallel")
           .fail(captured   ? name + " was captured whole, and not as one of several ranks runs it"
                 : profiled ? name + " was recorded, which tells no shares by tokens or experts"
@@ -303,13 +311,20 @@ Model rank_share(const Scenario& scenario, const ModelParallel& parallel) {
   return share;
 }
 
-/// What one of the tensor ranks runs of a captured model, as it was captured, or of a recorded one.
+/// What one of the ranks that share layers or tables runs of a captured model, as it was captured,
+/// or of a recorded one.
 Model captured_rank(const Map& map, const Layout& layout, const Scenario& scenario) {
+  const bool tables = layout.mesh.expert > 1;
+  if (tables && layout.mesh.tensor > 1)
+    at(map, "embedding_parallel")
+        .fail("no capture is one of tensor ranks that share tables, too",
+              "remove it, or tensor_parallel");
   try {
-    return scenario.model.captured ? captured::rank_of(scenario.model, layout.mesh.tensor)
-                                   : recorded::rank_of(scenario.model, layout.mesh.tensor);
+    if (!scenario.model.captured) return recorded::rank_of(scenario.model, layout.mesh.tensor);
+    return tables ? captured::rank_of(scenario.model, ExchangeAxis::embedding, layout.mesh.expert)
+                  : captured::rank_of(scenario.model, ExchangeAxis::tensor, layout.mesh.tensor);
   } catch (const std::exception& error) {
-    at(map, "tensor_parallel").fail(error.what());
+    at(map, tables ? "embedding_parallel" : "tensor_parallel").fail(error.what());
   }
 }
 
@@ -361,7 +376,7 @@ void apply_layout(const Value& strategy, const Framework& framework, Scenario& s
   const ModelParallel parallel = parallel_of(*layout, cluster);
   if (scenario.transformer && !parallel.is_whole())
     scenario.share = std::make_shared<const Model>(rank_share(scenario, parallel));
-  if (!scenario.transformer && layout->mesh.tensor > 1)
+  if (!scenario.transformer && (layout->mesh.tensor > 1 || layout->mesh.expert > 1))
     scenario.share = std::make_shared<const Model>(captured_rank(map, *layout, scenario));
   if (const auto fullest = fullest_by_nature(scenario, *layout);
       fullest && !layout->natural_routing)

@@ -125,6 +125,9 @@ std::vector<LayoutGroups> layout_groups(const Strategy& strategy, const Job& job
     if (mesh.degree(axis) > 1)
       kinds.push_back({Share::layer, exchanges, axis, to_string(axis), groups(mesh, {axis})});
   if (has_experts(job.model)) add_experts(strategy, job, mesh, kinds);
+  if (job.model.captured && mesh.expert > 1)
+    kinds.push_back({Share::layer, ExchangeAxis::embedding, MeshAxis::expert, "embeddings",
+                     groups(expert_mesh(mesh), {MeshAxis::expert})});
   add_after_forward(strategy, kinds);
   return kinds;
 }

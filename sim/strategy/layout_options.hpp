@@ -40,6 +40,8 @@ struct Layout {
   /// Tokens of the fullest expert rank over their mean; nothing: balanced, and nobody says so.
   std::optional<double> imbalance{};
   std::shared_ptr<const TokenHistogram> histogram{};  ///< or what that comes from, by layer
+  /// `mesh.expert` ranks share embedding tables, and no experts (embedding_parallel).
+  bool shares_tables = false;
   bool natural_routing = false;  ///< `imbalance` is natural_imbalance() of the network's experts
   PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
   int virtual_stages = 1;             ///< chunks of the model on each rank of a pipeline
@@ -63,7 +65,8 @@ struct Layout {
 
   /// Whether experts' tokens are even because nobody says how they fall.
   bool takes_even_routing() const {
-    return mesh.expert > 1 && !imbalance && !histogram && !fake_balanced_gate && !natural_routing;
+    return mesh.expert > 1 && !shares_tables && !imbalance && !histogram && !fake_balanced_gate &&
+           !natural_routing;
   }
 };
 

@@ -172,6 +172,18 @@ void share_tokens(Map& map, Layout& layout) {
   layout.mesh.expert = 1;
 }
 
+/// Ranks that share embedding tables have the places of those that share experts.
+void read_tables(Map& map, const Reading& reading, Layout& layout) {
+  if (!map.has("embedding_parallel")) return;
+  const int ranks = read_degree(map, "embedding_parallel", reading);
+  if (ranks == 1) return;
+  if (layout.mesh.expert > 1)
+    map.at_key("embedding_parallel")
+        .fail("no network has experts and shared tables", "remove it, or expert_parallel");
+  layout.mesh.expert = ranks;
+  layout.shares_tables = true;
+}
+
 /// Megatron-LM's default is that experts are split as all layers are.
 void read_experts(Map& map, const Reading& reading, bool sharded, Layout& layout) {
   layout.mesh.expert = read_degree(map, "expert_parallel", reading);
@@ -286,11 +298,23 @@ void check_accumulation(const Map& map, const std::string& kind, bool in_parts) 
 }  // namespace
 
 const std::vector<std::string>& layout_keys() {
-  static const std::vector<std::string> keys = {
-      "tensor_parallel", "sequence_parallel", "tp_comm_overlap",  "pipeline_parallel",
-      "pipeline",        "context_parallel",  "expert_parallel",  "expert_tensor_parallel",
-      "experts",         "micro_batches",     "micro_batch_size", "order",
-      "gather_logits",   kTensorAsync,        kAsyncTensor,       "avoid_record_streams"};
+  static const std::vector<std::string> keys = {"tensor_parallel",
+                                                "sequence_parallel",
+                                                "tp_comm_overlap",
+                                                "pipeline_parallel",
+                                                "pipeline",
+                                                "context_parallel",
+                                                "expert_parallel",
+                                                "expert_tensor_parallel",
+                                                "experts",
+                                                "micro_batches",
+                                                "micro_batch_size",
+                                                "order",
+                                                "embedding_parallel",
+                                                "gather_logits",
+                                                kTensorAsync,
+                                                kAsyncTensor,
+                                                "avoid_record_streams"};
   return keys;
 }
 
@@ -382,6 +406,7 @@ Strategy read_layout(Map map, const Reading& reading,
   layout.mesh.pipeline = read_degree(map, "pipeline_parallel", reading);
   read_context(map, reading, layout);
   read_experts(map, reading, shards_parameters(strategy), layout);
+  read_tables(map, reading, layout);
   read_pipeline(map, reading.framework, layout);
   read_micro_batches(map, reading, layout);
   read_order(map, reading, layout);

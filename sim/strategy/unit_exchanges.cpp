@@ -38,8 +38,15 @@ const char* name_of(ExchangeAxis axis) {
       return "experts, inside";
     case ExchangeAxis::expert_across:
       return "experts, across";
+    case ExchangeAxis::embedding:
+      return "embeddings";
   }
   throw InternalError("internal error: an axis without a name");
+}
+
+bool is_of_experts(ExchangeAxis axis) {
+  return axis != ExchangeAxis::tensor && axis != ExchangeAxis::context &&
+         axis != ExchangeAxis::embedding;
 }
 
 }  // namespace
@@ -71,7 +78,7 @@ OpId UnitPasses::segments(std::size_t unit, Verb pass, const PassCost& cost,
         if (turn < what.turn) own.push_back({before});
       here.emplace_back(what.turn, op);
       waiting.emplace_back(placed.awaited, op);
-      if (what.axis == ExchangeAxis::tensor || what.axis == ExchangeAxis::context) continue;
+      if (!is_of_experts(what.axis)) continue;
       if (std::exchange(counted, true))
         sent = true;
       else

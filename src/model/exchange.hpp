@@ -7,14 +7,15 @@
 namespace rehearse::inline model {
 
 /// The axis of a layout along which ranks exchange. Of the ranks that share experts: all, those of
-/// one node, and those at one place of each node.
+/// one node, and those at one place of each node. `embedding`: those that share tables.
 enum class ExchangeAxis : std::uint8_t {
   tensor,
   context,
   expert,
   expert_tensor,
   expert_node,
-  expert_across
+  expert_across,
+  embedding
 };
 /// Collectives by the names of profile/collective_kind.hpp, which stands below this module.
 enum class ExchangeKind : std::uint8_t {

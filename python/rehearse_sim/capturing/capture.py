@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from . import cuda_rules, tensor_ranks
+from . import cuda_rules, embeddings, tensor_ranks
 from .fitting import Point
 from .recorder import Recorder
 from .running import Captured, CaptureError, Run, Sizes, call, made, recording, tensors, write
@@ -41,6 +41,7 @@ class _Question:
     channels_last: bool
     base: Point
     ranks: int = 1
+    axis: str = "tensor"  #: along which the ranks share: layers, or embedding tables
     plan: Mapping[str, Any] | None = None
 
 
@@ -150,7 +151,9 @@ def _run(
     if question.channels_last:
         module, inputs = _images_last(module), _images_last(inputs)
     blocks, summed = find_blocks(module, question.units), set[str]()
-    if mesh is not None:
+    if mesh is not None and question.axis == "embedding":
+        embeddings.share(module, mesh)
+    elif mesh is not None:
         plan = question.plan or tensor_ranks.own_plan(module)
         summed = tensor_ranks.divide(module, plan, mesh)
     recorder = Recorder(module, blocks)
@@ -197,6 +200,7 @@ def capture(
     channels_last: bool = False,
     tensor_parallel: int | Sequence[int] = (),
     plan: Mapping[str, Any] | None = None,
+    embedding_parallel: int | Sequence[int] = (),
 ) -> Captured:
     """Runs forward, loss and backward of `module` on tensors without numbers, and writes
     NAME.model.json, which a scenario names by `model: {captured: NAME.model.json, ...}`.
@@ -216,6 +220,8 @@ def capture(
     PyTorch's parallelize_module divides the module by `plan`: {"layers.*.up": "colwise",
     "layers.*.down": "rowwise"}, words of transformers' plans or ParallelStyles. Without a plan the
     class's own (transformers).
+    `embedding_parallel`: how many ranks share the tables of EmbeddingBags, one number or several; for
+    each a file NAME.epN.model.json.
     """
     if precision not in PRECISIONS:
         raise CaptureError(f"precision {precision!r}: one of {', '.join(PRECISIONS)}")
@@ -230,10 +236,12 @@ def capture(
     runs = sizes.runs(lambda point: _record(question, point))
     called = name or getattr(module, "__name__", "") or type(runs.of[0].module).__name__.lower()
     wrote = write(runs, called, precision, path)
-    for ranks in [tensor_parallel] if isinstance(tensor_parallel, int) else tensor_parallel:
+    asked = [(axis, ranks) for axis, said in (("tensor", tensor_parallel), ("embedding", embedding_parallel))
+             for ranks in ([said] if isinstance(said, int) else said)]  # fmt: skip
+    for axis, ranks in asked:
         if ranks < 2:
-            raise CaptureError(f"tensor_parallel is 2 ranks or more, not {ranks}")
-        part = replace(question, ranks=ranks, plan=plan)
+            raise CaptureError(f"{axis}_parallel is 2 ranks or more, not {ranks}")
+        part = replace(question, ranks=ranks, axis=axis, plan=plan)
         own = sizes.runs(lambda point, part=part: _record(part, point))  # type: ignore[misc]
-        write(own, called, precision, tensor_ranks.file_of(wrote.path, ranks), ranks)
+        write(own, called, precision, tensor_ranks.file_of(wrote.path, ranks, axis), ranks, axis)
     return wrote

@@ -134,7 +134,7 @@ def _buffers(module: torch.nn.Module, units: Sequence[Unit]) -> list[int]:
 def document(
     name: str, precision: str, fit: Fit, recorders: list[Recorder],
     modules: list[torch.nn.Module], batches: list[list[torch.Tensor]], checked: Point | None,
-    ranks: int,
+    ranks: int, axis: str,
 ) -> dict[str, Any]:  # fmt: skip
     first, module = recorders[0], modules[0]
     kernels, kinds = Table(), Table()
@@ -177,7 +177,7 @@ def document(
         "torch": torch.__version__,
         "batch": None if len(fit.points) > 1 else fit.points[0][0],
         "length": fit.points[0][1] or None,
-        **({"tensor_parallel": ranks} if ranks > 1 else {}),
+        **({f"{axis}_parallel": ranks} if ranks > 1 else {}),
         "lengths": len({each[1] for each in fit.points}) > 1,
         "captured_at": {
             "points": [list(each) for each in fit.points],

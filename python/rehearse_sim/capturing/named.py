@@ -14,8 +14,10 @@ import importlib.util
 import json
 import os
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from . import of_diffusers, of_transformers, of_vision
 from .plans import Plan, UnknownNetwork
@@ -84,6 +86,8 @@ def capture_named(
     sequence: int = 0,
     channels_last: bool = False,
     batch: int = 0,
+    tensor_parallel: Sequence[int] = (),
+    plan: Mapping[str, Any] | None = None,
     path: str | Path | None = None,
 ) -> NamedCapture:
     """A network of a library by its name, as a file that a scenario's `model: {captured: FILE}`
@@ -94,14 +98,16 @@ def capture_named(
     `precision`: else bf16 autocast over fp32 weights; of experts, which transformers multiplies in
     the weights' own format, bf16_pure. `sequence`: tokens of a sample; else what the network takes,
     up to 4,096. `channels_last`: images lie so. `batch`: the only one that
-    the file holds at, for networks that run sample by sample. `path`: where the file is written; else into a cache, from which the same question
-    is answered at once.
+    the file holds at, for networks that run sample by sample. `tensor_parallel`, `plan`: as
+    `capture` takes them; without a plan transformers' own. `path`: where the file is written; else
+    into a cache, from which the same question is answered at once.
     """
     library, rest = _split(name)
     version = _library(library)
     text = _text(library, rest)
     own = hashlib.sha256(b"".join(each.read_bytes() for each in sorted(Path(__file__).parent.glob("*.py"))))
-    asked = json.dumps([library, version, text, precision, sequence, channels_last, batch, own.hexdigest(), _torch_version()])
+    asked = json.dumps([library, version, text, precision, sequence, channels_last, batch,
+                        list(tensor_parallel), plan, own.hexdigest(), _torch_version()])
     key = hashlib.sha256(asked.encode()).hexdigest()[:20]
     place = Path(path) if path else cache_folder() / f"{key}.model.json"
     note = place.with_suffix(".note")
@@ -109,15 +115,19 @@ def capture_named(
         return NamedCapture(place, note.read_text(), True)
 
     from .capture import capture
+    from .tensor_ranks import file_of
 
-    plan = plan_of(name, text, sequence)
+    usual = plan_of(name, text, sequence)
     place.parent.mkdir(parents=True, exist_ok=True)
     fresh = place.with_suffix(f".{os.getpid()}")
     called = re.sub(r"[^A-Za-z0-9_.-]+", "_", Path(rest).stem if "/" in rest else rest) or library
-    wrote = capture(plan.make, plan.inputs, targets=plan.targets, loss=plan.loss, precision=precision or plan.precision,
-            name=called, path=fresh, batches=(batch,) if batch else plan.batches, channels_last=channels_last)  # fmt: skip
+    wrote = capture(usual.make, usual.inputs, targets=usual.targets, loss=usual.loss, precision=precision or usual.precision,
+            name=called, path=fresh, batches=(batch,) if batch else usual.batches, channels_last=channels_last,
+            tensor_parallel=tensor_parallel, plan=plan)  # fmt: skip
+    for ranks in tensor_parallel:
+        file_of(fresh, ranks).replace(file_of(place, ranks))
     fresh.replace(place)
-    said = "\n".join((plan.note + (", in channels_last" if channels_last else ""), *wrote.notes))
+    said = "\n".join((usual.note + (", in channels_last" if channels_last else ""), *wrote.notes))
     if not path:
         note.write_text(said)
     return NamedCapture(place, said, False)

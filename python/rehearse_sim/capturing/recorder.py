@@ -12,6 +12,7 @@ from torch.distributed._functional_collectives import AsyncCollectiveTensor
 from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from . import table_kernels
 from .units import Blocks
 
 aten = torch.ops.aten
@@ -36,6 +37,7 @@ Shaped = tuple[str, tuple[int, ...], str]
 # Tensors of which a rank has a part, and those that a collective fills.
 PARTED = (AsyncCollectiveTensor, DTensor)
 COLLECTIVES = "_c10d_functional::"
+TABLES = "rehearse::"
 EXCHANGES = {
     "all_reduce": "all_reduce", "all_gather_into_tensor": "all_gather",
     "reduce_scatter_tensor": "reduce_scatter", "all_to_all_single": "all_to_all",
@@ -151,7 +153,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         }
         self.summed: set[str] = set()  # parameters whose gradients tensor ranks sum once in a step
         self.used: set[str] = set()
-        self.total = max(1, sum(each.numel() for _, each in self.parameters.values()))
+        self.tables = {each for place, child in module.named_modules() if hasattr(child, "holds_tables")
+                       for each in (f"{place}.{name}" for name, _ in child.named_parameters())}  # fmt: skip
+        self.total = max(1, sum(each.numel() for name, each in self.parameters.values() if name not in self.tables))
         self.hooks: list[Any] = []
         for block in blocks:
             self._follow(block, blocks[block], True)
@@ -159,7 +163,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for path, child in module.named_modules():
             leaf = next(child.children(), None) is None
             if leaf and child not in inside and next(child.parameters(), None) is not None:
-                self._follow(child, path, False)
+                self._follow(child, path, hasattr(child, "holds_tables"))
 
     # --- units ------------------------------------------------------------------------------
     def _follow(self, module: torch.nn.Module, path: str, block: bool) -> None:
@@ -169,7 +173,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.depth += block
             if self.depth == (1 if block else 0):
                 self._enter(path, block)
-                if block:
+                if block and module in self.blocks:
                     self.units[self.unit].block = type(module).__name__
 
         def leave(*_: Any) -> None:
@@ -259,13 +263,15 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return out
         if mutates and not writes:
             writes = reads[:1]
-        kernel = Kernel(
-            name, tuple(map(describe, reads)), tuple(map(describe, writes)),
-            options_of(func, args, kwargs or {}), self.is_first,
-        )  # fmt: skip
-        self.is_first = not self.in_backward
+        written = tuple(map(describe, writes))
+        calls = [(name, tuple(map(describe, reads)), written)]
+        if name.startswith(TABLES):
+            calls = table_kernels.calls_of(name.removeprefix(TABLES), args, written)
         unit = self.units[self.unit]
-        (unit.backward if self.in_backward else unit.forward).append(kernel)
+        for called, read, made in calls:
+            kernel = Kernel(called, read, made, options_of(func, args, kwargs or {}), self.is_first)
+            self.is_first = not self.in_backward
+            (unit.backward if self.in_backward else unit.forward).append(kernel)
         return out
 
     def _exchange(self, name: str, reads: list[torch.Tensor], writes: list[torch.Tensor]) -> None:
@@ -273,6 +279,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if name not in EXCHANGES:
             raise UnknownExchange(f"tensor ranks call {name}, which no exchange of a unit is")
         sized = writes[0] if name == "all_gather_into_tensor" else reads[0]
+        if name == "all_to_all_single":  # of unlike parts the fuller side
+            sized = max(reads[0], writes[0], key=torch.Tensor.numel)
         made = Exchange(EXCHANGES[name], describe(sized), self.in_backward, self._kernels())
         self.units[self.unit].exchanges.append(made)
         self.waiting[writes[0].untyped_storage()._cdata] = made
@@ -299,7 +307,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if found and found[0] not in self.used:
                 self.used.add(found[0])
                 self.units[self.unit].parameters.append(found[0])
-                self.units[self.unit].held += found[1].numel()
+                self.units[self.unit].held += found[1].numel() * (found[0] not in self.tables)
 
     # --- memory -----------------------------------------------------------------------------
     def watch_resident(self, tensors: list[torch.Tensor]) -> None:

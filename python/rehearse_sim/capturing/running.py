@@ -184,15 +184,16 @@ class Sizes:
 
 
 def write(
-    runs: Runs, name: str, precision: str, path: str | Path | None, ranks: int = 1
-) -> Captured:
-    """Into `path`, else NAME.model.json; `ranks`: tensor ranks, of which it is one."""
+    runs: Runs, name: str, precision: str, path: str | Path | None, ranks: int = 1,
+    axis: str = "tensor",
+) -> Captured:  # fmt: skip
+    """Into `path`, else NAME.model.json; `ranks`: that share layers or tables, of which it is one."""
     name = name.strip("<>")
     place = Path(path) if path else Path(f"{name}.model.json")
     try:
         content = document(
             name, precision, runs.fit, [run.recorder for run in runs.of],
-            [run.module for run in runs.of], [run.batch for run in runs.of], runs.checked, ranks,
+            [run.module for run in runs.of], [run.batch for run in runs.of], runs.checked, ranks, axis,
         )  # fmt: skip
     except Unlike as unlike:
         raise depends_on_size(unlike, runs.of[0].batch) from None

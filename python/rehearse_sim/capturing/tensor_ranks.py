@@ -116,7 +116,11 @@ def divide(module: torch.nn.Module, plan: Mapping[str, Any], mesh: Any) -> set[s
     return summed
 
 
-def file_of(path: Path, number: int) -> Path:
+#: Of ranks that share layers, or embedding tables.
+SUFFIXES = {"tensor": "tp", "embedding": "ep"}
+
+
+def file_of(path: Path, number: int, axis: str = "tensor") -> Path:
     """Where the capture of one of so many ranks lies: beside that of the whole network."""
     name = path.name.removesuffix(".json").removesuffix(".model")
-    return path.with_name(f"{name}.tp{number}.model.json")
+    return path.with_name(f"{name}.{SUFFIXES[axis]}{number}.model.json")

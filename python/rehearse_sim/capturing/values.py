@@ -22,6 +22,8 @@ aten = torch.ops.aten
 #: Elements of what is worked out: a mask of 2,048 tokens by as many, and no activations.
 MOST = 1 << 22
 CHANCE = ("rand", "bernoulli", "multinomial", "normal", "uniform", "dropout", "exponential")
+#: What other ranks send, and tables whose numbers nothing has.
+ELSEWHERE = ("_c10d_functional", "rehearse::")
 #: Comparisons that ask whether numbers are finite, or whether they are none (isfinite, isnan, isinf).
 ALIKE = {aten.eq.Tensor: True, aten.ne.Tensor: False}
 BESIDE = {aten.ne.Scalar: True, aten.eq.Scalar: False}
@@ -99,7 +101,7 @@ class Known(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if any(self.value(each) is None for each in tensors):
             self.forget(func, args)
             return self.finite(func, args)
-        if name.startswith(CHANCE) or "device" in kwargs and str(kwargs["device"]).startswith("meta"):
+        if name.startswith((*CHANCE, *ELSEWHERE)) or "device" in kwargs and str(kwargs["device"]).startswith("meta"):
             return None
         if not tensors and math.prod(self.asked_shape(args)) > MOST:
             return None

@@ -69,6 +69,7 @@ struct Step {
   std::int64_t batch = 0;      ///< the only one that it is known at; 0: any
   std::int64_t length = 0;     ///< tokens of a sample that it was read at; 0: as captured
   int tensor_parallel = 1;     ///< tensor ranks, of which it is one
+  int embedding_parallel = 1;  ///< ranks that share tables, of which it is one
   Precision precision = Precision::fp32;
 };
 
@@ -76,9 +77,10 @@ struct Step {
 /// InputError where the file is none, has mistakes, or is of one length and another is asked for.
 Model read_captured(const std::filesystem::path& file, std::int64_t length);
 
-/// What one of so many tensor ranks runs of a captured model: NAME.tpN.model.json beside its file.
-/// InputError where there is none, or it is of another network.
-Model rank_of(const Model& whole, int ranks);
+/// What one of so many ranks runs of a captured model: of tensor ranks NAME.tpN.model.json beside
+/// its file, of those that share embedding tables NAME.epN.model.json. InputError where there is
+/// none, or it is of another network.
+Model rank_of(const Model& whole, ExchangeAxis axis, int ranks);
 
 /// The tape of a model that was captured, whole or of a pipeline's rank.
 MemoryTape tape_of(const Model& model, double batch);

@@ -87,6 +87,8 @@ class Reader {
                        .value_or(0);
     if (const auto ranks = root_.find("tensor_parallel"))
       step_->tensor_parallel = ranks->whole<std::int32_t>();
+    if (const auto ranks = root_.find("embedding_parallel"))
+      step_->embedding_parallel = ranks->whole<std::int32_t>();
     for (const JsonPlace& one : root_.at("tensors").list()) {
       const auto kind = one.whole<std::uint32_t>();
       if (kind >= step_->kinds.size()) one.fail("one of `kinds`");
@@ -177,7 +179,7 @@ class Reader {
     if (wide != (parameter_element(computed_in(precision)) == Bytes(4)))
       trait.storage = wide ? StoredAs::fp32 : StoredAs::bf16;
     unit.traits.push_back(trait);
-    if (step_->tensor_parallel > 1)
+    if (step_->tensor_parallel > 1 || step_->embedding_parallel > 1)
       unit.shares.push_back(summed ? ParameterShare::summed : ParameterShare::replicated);
   }
 
@@ -220,11 +222,13 @@ class Reader {
       if (before > all) at.fail("a place among its kernels");
       return Cut{.before_operator = backward ? all - before : before};
     };
-    Exchange made{.kind = kind->second,
-                  .wide = sized.element() > Bytes(2),
-                  .pass = backward ? Direction::backward : Direction::forward,
-                  .issued = cut(parts[3]),
-                  .awaited = cut(parts[4])};
+    Exchange made{
+        .axis = step_->embedding_parallel > 1 ? ExchangeAxis::embedding : ExchangeAxis::tensor,
+        .kind = kind->second,
+        .wide = sized.element() > Bytes(2),
+        .pass = backward ? Direction::backward : Direction::forward,
+        .issued = cut(parts[3]),
+        .awaited = cut(parts[4])};
     const Bytes element(made.wide ? 4 : 2);
     made.elements = of_a_sample([&](double batch) { return sized.bytes(batch) / element; });
     if (made.elements <= 0) parts[2].fail("a tensor that grows with the batch");
@@ -326,27 +330,47 @@ Model read_captured(const std::filesystem::path& file, std::int64_t length) {
   return Reader(root, name, length > 0 ? length : captured).read();
 }
 
-Model rank_of(const Model& whole, int ranks) {
+namespace {
+
+/// How a rank's file and its ranks are called.
+struct RankWords {
+  const char* suffix;
+  const char* ranks;
+  const char* option;
+  int Step::*number;
+};
+
+RankWords words_of(ExchangeAxis axis) {
+  return axis == ExchangeAxis::embedding
+             ? RankWords{"ep", "ranks that share tables", "embedding_parallel",
+                         &Step::embedding_parallel}
+             : RankWords{"tp", "tensor ranks", "tensor_parallel", &Step::tensor_parallel};
+}
+
+}  // namespace
+
+Model rank_of(const Model& whole, ExchangeAxis axis, int ranks) {
+  const RankWords words = words_of(axis);
   const std::filesystem::path file(whole.captured->file);
   const std::filesystem::path name = file.filename().stem();  // of NAME.model.json
   const std::filesystem::path own =
-      file.parent_path() / fmt::format("{}.tp{}.model.json",
+      file.parent_path() / fmt::format("{}.{}{}.model.json",
                                        (name.extension() == ".model" ? name.stem() : name).string(),
-                                       ranks);
+                                       words.suffix, ranks);
   if (!is_input_file(own))
     throw InputError(
-        fmt::format("no file \"{}\": it is captured whole, and not as one of {} tensor ranks; "
-                    "capture(..., tensor_parallel={}) writes it",
-                    own.string(), ranks, ranks));
+        fmt::format("no file \"{}\": it is captured whole, and not as one of {} {}; "
+                    "capture(..., {}={}) writes it",
+                    own.string(), ranks, words.ranks, words.option, ranks));
   Model share = read_captured(own, whole.captured->length);
-  bool alike = share.captured->tensor_parallel == ranks &&
+  bool alike = (*share.captured).*words.number == ranks &&
                share.captured->precision == whole.captured->precision &&
                share.units.size() == whole.units.size();
   for (std::size_t i = 0; alike && i < share.units.size(); ++i)
     alike = share.units[i].tensors.size() == whole.units[i].tensors.size();
   if (!alike)
-    throw InputError(fmt::format("\"{}\" is not one of {} tensor ranks of {}; capture both anew",
-                                 own.string(), ranks, whole.captured->file));
+    throw InputError(fmt::format("\"{}\" is not one of {} {} of {}; capture both anew",
+                                 own.string(), ranks, words.ranks, whole.captured->file));
   for (std::size_t i = 0; i < share.units.size(); ++i)
     for (std::size_t j = 0; j < share.units[i].tensors.size(); ++j)
       if (share.units[i].tensors[j] < whole.units[i].tensors[j])

@@ -232,6 +232,10 @@ bool looks_up(const std::string& name) {
   return is_one_of(name, {"embedding", "index", "index_select", "gather", "_unsafe_index"});
 }
 
+/// Lookups of pooled rows, and the update of those that were read (python,
+/// capturing/embeddings.py).
+bool is_of_tables(const std::string& name) { return name.starts_with("embedding_bags"); }
+
 bool pools(const std::string& name) {
   return name.find("pool") != std::string::npos || name.find("upsample") != std::string::npos;
 }
@@ -295,6 +299,7 @@ OperatorKind kind_of(const std::string& name, bool rows) {
     return name.find("loss") != std::string::npos ? OperatorKind::loss
                                                   : OperatorKind::normalization;
   if (pools(name)) return OperatorKind::pooling;
+  if (is_of_tables(name)) return OperatorKind::embedding;
   if (looks_up(name) || name == "embedding_dense_backward") return OperatorKind::embedding;
   return is_one_of(name, {"_to_copy", "copy", "clone"}) ? OperatorKind::cast
                                                         : OperatorKind::elementwise;
