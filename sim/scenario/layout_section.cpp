@@ -105,6 +105,9 @@ void check_shape(const Map& map, const Layout& layout, const Scenario& scenario)
     at(map, "embedding_parallel")
         .fail(name + " is no captured network, whose EmbeddingBags ranks share",
               "model.captured, or remove it");
+  if (layout.shares_tables && mesh.pipeline > 1)
+    at(map, "pipeline_parallel")
+        .fail("ranks that share tables run the whole network", "embedding_parallel alone");
   if (layout.shares_tables && shards_parameters(scenario.strategy))
     at(map, "embedding_parallel")
         .fail("it is not known how tables that ranks share are sharded once more", "ddp");
@@ -118,6 +121,10 @@ void check_shape(const Map& map, const Layout& layout, const Scenario& scenario)
     at(map, "sequence_parallel")
         .fail("which tokens a captured rank has is said by the plan that it was captured with",
               "capture(..., tensor_parallel=N, plan={\"...norm\": \"sequence_parallel\"})");
+  if (profiled && mesh.pipeline > 1 && !recorded::tells_cuts(scenario.model))
+    at(map, "pipeline_parallel")
+        .fail("the profile does not say how large what its units hand on is",
+              "a profile that `rehearse record` writes");
   for (const auto& [degree, axis] :
        {std::pair(mesh.tensor, MeshAxis::tensor), std::pair(mesh.context, MeshAxis::context),
         std::pair(mesh.expert, MeshAxis::expert)})

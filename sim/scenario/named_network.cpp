@@ -372,14 +372,18 @@ Model read_architecture(const Value& use, Map& map, Framework& framework, Scenar
 
 /// FlashAttention-3 is written for Hopper (Shah et al., arXiv:2407.08608).
 void check_attention(const Value& model, const Scenario& scenario) {
-  if (scenario.shape.attention_kernel != AttentionKernel::flash3) return;
+  const AttentionKernel kernel = scenario.shape.attention_kernel;
+  const auto fail = [&](const std::string& why, const char* remedy) {
+    model.as_map().at_key("attention").fail(why, remedy);
+  };
   for (const NodeGroup& group : scenario.cluster.groups) {
     const Gpu& gpu = group.node.gpu;
-    if (group.node.gpus > 0 && !gpu.architecture->flash_attention_3)
-      model.as_map()
-          .at_key("attention")
-          .fail(fmt::format("{} is no Hopper GPU, which FlashAttention-3 is written for", gpu.name),
-                "attention: sdpa");
+    if (group.node.gpus == 0) continue;
+    if (kernel == AttentionKernel::flash3 && !gpu.architecture->flash_attention_3)
+      fail(gpu.name + " is no Hopper GPU, which FlashAttention-3 is written for",
+           "attention: sdpa");
+    if (kernel == AttentionKernel::cudnn_fp8 && gpu.fp8.value() == 0)
+      fail(gpu.name + " has no FP8 units", "attention: cudnn");
   }
 }
 

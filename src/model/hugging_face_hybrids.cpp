@@ -84,6 +84,15 @@ void read_kimi_layers(HuggingFaceConfig& config, const MixerPtr& linear, std::op
   if (own && own->has("full_attn_layers")) {
     for (const Value& one : own->require("full_attn_layers").as_list())
       attends[static_cast<std::size_t>(one.as_integer(1, t.layers) - 1)] = true;
+    const Value others = own->require("kda_layers");
+    std::int64_t left = std::ranges::count(attends, false);
+    for (const Value& one : others.as_list()) {
+      if (attends[static_cast<std::size_t>(one.as_integer(1, t.layers) - 1)])
+        one.fail("full_attn_layers has this layer, too");
+      --left;
+    }
+    if (left != 0)
+      others.fail(fmt::format("{} of {} layers stand in neither list", left, t.layers));
   } else {
     for (std::size_t block = 4; block < attends.size(); block += 4) attends[block] = true;
   }
@@ -121,7 +130,8 @@ TransformerShape read_kimi_linear(HuggingFaceConfig& config) {
   experts.router.groups = count("n_group", "num_expert_group", 1);
   experts.shared_width = count("n_shared_experts", "num_shared_experts", 1) * experts.width;
   const std::vector<bool> dense = by_layer(config, "mlp_layer_types", t, {"dense", "sparse"});
-  experts.first_dense = dense.empty() ? config.count_or("first_k_dense_replace", 1, 0) : 0;
+  const std::int64_t first = config.count_or("first_k_dense_replace", 1, 0);
+  experts.first_dense = dense.empty() ? first : 0;
   for (std::size_t block = 0; block < dense.size(); ++block)
     if (dense[block]) experts.dense_blocks.push_back(static_cast<std::int64_t>(block));
   t.experts = experts;

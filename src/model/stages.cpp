@@ -188,7 +188,7 @@ std::vector<bool> cuts_of(const Model& model) {
     for (std::size_t cut = 1; cut < units; ++cut) cuts[cut] = captured::can_cut_before(model, cut);
     return cuts;
   }
-  if (recorded::is_profiled(model)) {
+  if (recorded::tells_cuts(model)) {
     for (std::size_t cut = 1; cut < units; ++cut) cuts[cut] = model.units[cut].handed > Bytes(0);
     return cuts;
   }
@@ -249,7 +249,7 @@ std::vector<UnitRange> split_into_stages(const Model& model, std::size_t stages,
     const std::size_t end = stage + 1 == stages ? model.units.size() : behind;
     if (first == end || (end < cuts.size() && !cuts[end])) {
       why_not = first == end ? "stage " + std::to_string(stage) + " has nothing to compute"
-                : recorded::is_profiled(model)
+                : recorded::tells_cuts(model)
                     ? "the profile does not say that " + model.units[end].name +
                           " reads one tensor of what is before it, and how large that is; "
                           "`rehearse record` writes it where it is so"

@@ -148,6 +148,15 @@ std::string without_stand_in(std::string scenario, const ImportedConfig& first) 
   return scenario;
 }
 
+/// An exported command has no environment, whose settings a launch script says.
+std::string without_environment(std::string scenario) {
+  for (const std::string text :
+       {"avoid_record_streams: false, ", "run: {efficiency: {cuda_launch_blocking: true}}\n"})
+    if (const std::size_t at = scenario.find(text); at != std::string::npos)
+      scenario.erase(at, text.size());
+  return scenario;
+}
+
 /// In, out, and in again is the identity on all that is mapped.
 BOOST_AUTO_TEST_CASE(out_and_in_again_is_the_same_scenario) {
   const Scratch scratch;
@@ -165,7 +174,8 @@ BOOST_AUTO_TEST_CASE(out_and_in_again_is_the_same_scenario) {
         options.format = out;
         ImportedConfig second;
         BOOST_REQUIRE_NO_THROW(second = import_config({file}, options));
-        BOOST_TEST(without_stand_in(scenario_of(second), first) == scenario_of(first));
+        BOOST_TEST(without_stand_in(scenario_of(second), first) ==
+                   without_environment(scenario_of(first)));
         BOOST_TEST(names_of(second.told.unknown) == "");
         BOOST_TEST(names_of(second.told.cannot) == "");
       }

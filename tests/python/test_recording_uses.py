@@ -78,7 +78,7 @@ class Uses(unittest.TestCase):
              "a record does not tell which operators may have a part of the tokens each"),
             ("strategy.context_parallel=2", "which tells no shares by tokens or experts"),
             # This record is older than the look at activations.
-            ("strategy.pipeline_parallel=2", "the profile does not say that layers.2 reads one"),
+            ("strategy.pipeline_parallel=2", "the profile does not say how large what its units hand on is"),
         ):  # fmt: skip
             sets = [word for each in change.split() for word in ("--set", each)]
             with self.assertRaises(RehearseError) as refused:

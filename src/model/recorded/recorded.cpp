@@ -142,6 +142,11 @@ bool is_profiled(const Model& model) {
   return !model.captured && model.parameters() > 0 && std::ranges::all_of(model.units, is_plain);
 }
 
+bool tells_cuts(const Model& model) {
+  return is_profiled(model) &&
+         std::ranges::any_of(model.units, [](const Unit& unit) { return unit.handed > Bytes(0); });
+}
+
 Model rank_of(const Model& whole, int ranks) {
   if (std::ranges::all_of(whole.units, [](const Unit& unit) { return unit.recorded.empty(); }))
     throw std::invalid_argument(

@@ -7,6 +7,8 @@ namespace rehearse::recorded {
 
 /// Whether the model is what a profile measured, so that units say what they hand on.
 bool is_profiled(const Model& model);
+/// True of one whose profile says what some unit is handed: elsewhere it cannot be cut.
+bool tells_cuts(const Model& model);
 
 /// What one of so many tensor ranks runs of a recorded model. Products from one sum of the unit to
 /// the next are a group: the last one has a part of the rows of its weight, those before of their
