@@ -68,7 +68,8 @@ class SharedTables(unittest.TestCase):
         unit = self.unit()
         rows = [shape[0] for _, shape, *_ in unit["parameters"]]
         self.assertEqual(rows, [100_000, 0, 0])  # three ids a sample, the most
-        self.assertEqual(unit["buffers"], 100_000)  # a number for each row
+        # A number for each row; and what the rank with most rows holds besides.
+        self.assertEqual(unit["buffers"], 100_000 + (4_000_000 - 100_000) * (WIDTH + 1))
         pooled = RANKS * WIDTH
         self.assertEqual(self.exchanged(unit), [
             (False, "all_to_all", "int64", RANKS * 3), (False, "all_to_all", "fp32", pooled),

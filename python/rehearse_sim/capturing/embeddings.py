@@ -105,7 +105,7 @@ class EmbeddingBags(torch.nn.Module):
 
     def share(self, mesh: Any) -> None:
         """It is from now on what one of the ranks has: of whole tables and columns that rank which
-        has most to look up."""
+        has most to look up. If another has more rows, so much is held besides, as memory alone."""
         self.mesh = mesh
         self.owned = self._placed(mesh.size())
         self.own = max(self.owned, key=self._load)
@@ -113,6 +113,14 @@ class EmbeddingBags(torch.nn.Module):
         self._hold([(math.ceil(table.rows / mesh.size()), self.width) if self.kinds[i] == "row_wise"
                     else (table.rows if i in widths else 0, widths.get(i, self.width))
                     for i, table in enumerate(self.of)])  # fmt: skip
+        further = max(self._held(parts) for parts in self.owned) - self._held(self.own)
+        self.register_buffer("further", torch.empty(further))
+
+    def _held(self, parts: Sequence[_Part]) -> int:
+        """Elements of these tables, and of their optimizer's states."""
+        kept = {"sgd": 0, "exact_adagrad": 1, "exact_row_wise_adagrad": 0}[self.optimizer]
+        rows = self.optimizer == "exact_row_wise_adagrad"
+        return sum(self.of[part.table].rows * (part.width * (1 + kept) + rows) for part in parts)
 
     def _load(self, parts: Sequence[_Part]) -> int:
         """Elements that are read for a sample, and sent."""
