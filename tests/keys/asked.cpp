@@ -45,6 +45,7 @@ class Corpus {
     for (const std::string& name : cluster_names()) describe_cluster(name);
     for (const auto& entry : fs::directory_iterator(root / "scenarios"))
       if (entry.path().extension() == ".yaml") attempt([&] { read_scenario(entry.path(), {}); });
+    attempt([&] { read_scenario(root / "scenarios/captured/dlrm.yaml", {}); });
     for (const auto& entry : fs::directory_iterator(root / "scenarios/post_training"))
       attempt([&] { read_rl_question(*Document::load(entry.path())); });
     for (const auto& options : more_options()) attempt([&] { read_scenario(toy, options); });
