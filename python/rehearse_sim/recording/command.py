@@ -32,8 +32,16 @@ OTHERS = 20.0
 
 
 def prepare(out: Path) -> None:
-    """The folder, empty of an earlier record's files."""
+    """The folder, empty of an earlier record's files. One that runs is kept in `earlier` until the
+    new one runs, too."""
     out.mkdir(parents=True, exist_ok=True)
+    if (out / "scenario.yaml").exists():
+        kept = out / EARLIER
+        shutil.rmtree(kept, ignore_errors=True)
+        kept.mkdir()
+        for file in out.iterdir():
+            if file.name != EARLIER:
+                file.rename(kept / file.name)
     for old in [*out.glob("rank_*.json*"), *out.glob("trace_rank_*.json.gz"),
                 *(out / name for name in WRITTEN)]:  # fmt: skip
         if old.is_file():
@@ -41,6 +49,7 @@ def prepare(out: Path) -> None:
     shutil.rmtree(out / "joined", ignore_errors=True)
 
 
+EARLIER = "earlier"
 WRITTEN = ("record.yaml", "scenario.yaml", "profile.yaml", "comm.yaml", "cluster.yaml",
            "kernels.csv", "topology.txt")  # fmt: skip
 
@@ -332,6 +341,10 @@ def main(words: list[str]) -> int:
         return code
     try:
         analyse(options.out, code, options.quiet)
+        if (options.out / "scenario.yaml").exists():
+            shutil.rmtree(options.out / EARLIER, ignore_errors=True)
+        elif (options.out / EARLIER).exists():
+            tell(f"record: the record that was there is in {options.out / EARLIER}", options.quiet)
     except Exception as error:  # the run's own code comes first
         give_up(options.out, code, error)
     return code
