@@ -22,7 +22,7 @@ struct PassSegments {
   std::vector<Placed> exchanges;   ///< in the order in which they are issued
 };
 
-/// What an operator of a record takes as its rank's share over what it took whole: of products as
+/// An operator's time as its rank's share, over what it took whole in a record: of products as
 /// the roofline says of both shapes, else by the number of ranks.
 double share_factor(const recorded::Operator& one, Direction pass, const Roofline& roofline,
                     double batch);

@@ -132,7 +132,7 @@ std::vector<RankRow> rank_rows(const Explanation& explanation) {
   return list;
 }
 
-/// What the bubbles of a stage wait for.
+/// A stage's bubbles wait for these.
 struct BubbleWaits {
   JsonEntries<Seconds> stages, exchanges;
   Seconds host;
@@ -183,7 +183,7 @@ std::vector<BubbleCause> rows_of_causes(const StageFindings& found) {
   return causes;
 }
 
-/// What a changed run came to, beside the run as it is.
+/// A changed run's figures, beside the run as it is.
 template <class Row>
 constexpr auto outcome() {
   return std::tuple(

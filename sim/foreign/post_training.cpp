@@ -55,6 +55,17 @@ std::int64_t of_prompt(const Facts& facts) {
   return std::max<std::int64_t>(1, count_of(facts, "rl.generations"));
 }
 
+/// verl's own defaults of `async_training` (fully_async_policy/config/fully_async_ppo_trainer.yaml,
+/// volcengine/verl, 2026-11).
+void fill_stream(Facts& facts) {
+  if (!has(facts, "rl_streams")) return;
+  for (const auto& [key, value] :
+       {std::pair("rl_required", "1"), std::pair("rl_fits", "4"),
+        std::pair("rl.staleness.limit", "0.1"), std::pair("rl.staleness.in_flight", "true"),
+        std::pair("rl.staleness.stream", "true")})
+    if (!has(facts, key)) say(facts, key, value);
+}
+
 /// Prompts of a step and updates in it: TRL's batches are of sequences, or of pairs, on each GPU.
 void fill_batch(Facts& facts, const Asked& asked) {
   const bool pairs = value_of(facts, "rl.algorithm") == "dpo";
@@ -67,10 +78,11 @@ void fill_batch(Facts& facts, const Asked& asked) {
   const std::int64_t update = count_of(facts, "rl_update");
   if (pairs && update > 0) say(facts, "rl.prompts", std::to_string(update));
   // verl's stream: a step lies between two refits, some fits of some mini-batches of prompts.
-  if (has(facts, "rl_required") && count_of(facts, "rl.prompts") == 0)
+  fill_stream(facts);
+  if (has(facts, "rl_streams") && count_of(facts, "rl.prompts") == 0)
     say(facts, "rl.prompts",
         std::to_string(count_of(facts, "rl_mini") * count_of(facts, "rl_required") *
-                       std::max<std::int64_t>(1, count_of(facts, "rl_fits"))));
+                       count_of(facts, "rl_fits")));
   const std::int64_t prompts = count_of(facts, "rl.prompts");
   std::int64_t updates = 1;
   if (const std::int64_t mini = count_of(facts, "rl_mini"); mini > 0) updates = prompts / mini;
@@ -132,7 +144,7 @@ void fill_post_training(Facts& facts, const Asked& asked, const std::string& nam
   }
   for (const char* key :
        {"accumulation", "global_batch", "rl_of_micro", "rl_update", "rl_mini", "rl_total",
-        "rl_sample", "rl_required", "rl_fits", "rl_framework", "rl_trainer_apart"})
+        "rl_sample", "rl_required", "rl_fits", "rl_streams", "rl_framework", "rl_trainer_apart"})
     facts.erase(key);
 }
 

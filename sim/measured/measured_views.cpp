@@ -137,7 +137,7 @@ std::string largest(const MeasuredComparison& both, const std::string& kind, Sec
   return text;
 }
 
-/// What the runs were of, where that differs: it explains more than any part does.
+/// The runs' own sizes, where they differ: these explain more than any part does.
 std::string unlike_runs(const MeasuredFolder& a, const MeasuredFolder& b) {
   std::string text;
   const auto differ = [&](const char* what, std::int64_t first, std::int64_t second) {

@@ -57,7 +57,7 @@ JsonEntries<Ordered> overrides_json(const PreparedPlan& prepared, std::size_t ca
   return overrides;
 }
 
-/// Of each metric, in their order; nothing where it has none.
+/// A figure by metric, in their order; nothing where the candidate has none.
 template <class Of>
 auto by_metric(const Candidate& candidate, Of of) {
   using Value = std::invoke_result_t<Of, const Figures::mapped_type&>;

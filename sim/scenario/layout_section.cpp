@@ -318,7 +318,7 @@ Model rank_share(const Scenario& scenario, const ModelParallel& parallel) {
   return share;
 }
 
-/// What one of the ranks that share layers or tables runs of a captured model, as it was captured,
+/// One of the ranks that share layers or tables runs this of a captured model, as it was captured,
 /// or of a recorded one.
 Model captured_rank(const Map& map, const Layout& layout, const Scenario& scenario) {
   const bool tables = layout.mesh.expert > 1;

@@ -385,6 +385,9 @@ void check_attention(const Value& model, const Scenario& scenario) {
     if (kernel == AttentionKernel::cudnn_fp8 && gpu.fp8.value() == 0)
       fail(gpu.name + " has no FP8 units", "attention: cudnn");
   }
+  if (kernel == AttentionKernel::cudnn_fp8 && !is_narrow(scenario.precision))
+    fail("attention in FP8 is a part of recipes whose products are in 8 or 4 bits",
+         "attention: cudnn, or model.precision: fp8");
 }
 
 Model read_packing(const Value& value, Model model) {

@@ -141,7 +141,7 @@ void UnitTapes::add_chunk(std::size_t chunk, const MemoryTape& tape,
     std::erase(events(units.end - 1).backward, TensorEvent{*own.received_gradient, Action::take});
 }
 
-/// What a profile's units hand on, each as one tensor. What is received is kept for the backward
+/// Tensors that a profile's units hand on, one each. A received one is kept for the backward
 /// pass, whose end gives it back.
 void UnitTapes::add_given_chunk(std::size_t chunk) {
   const Chunk& units = builder_.job().model.chunks[chunk];

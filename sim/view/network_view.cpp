@@ -57,7 +57,7 @@ std::vector<UnitRow> unit_rows(const Model& model, const std::vector<double>& sa
   return rows;
 }
 
-/// What a network is, whatever it runs on, of one sample.
+/// A network for one sample, whatever it runs on.
 struct NetworkDocument {
   const NamedNetwork* network = nullptr;
   Precision precision{};

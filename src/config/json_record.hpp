@@ -58,7 +58,7 @@ struct JsonKeys {
   OrderedJson properties = OrderedJson::object(), required = OrderedJson::array();
 
   void add(const char* key, OrderedJson schema);
-  /// Those of another object's schema.
+  /// Adds the keys of another object's schema.
   void include(const OrderedJson& object);
   OrderedJson schema() const;
 };
@@ -318,7 +318,7 @@ struct JsonForm<Enum> {
   }
 };
 
-/// What is JSON already, of any type.
+/// A value that is JSON already, of any type.
 template <>
 struct JsonForm<OrderedJson> {
   static OrderedJson write(const OrderedJson& json) { return json; }

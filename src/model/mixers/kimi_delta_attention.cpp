@@ -12,8 +12,8 @@ using namespace tape;
 /// Tokens of a chunk in flash-linear-attention's kernels (fla/ops/kda/chunk.py).
 constexpr std::int64_t kChunk = 64;
 
-/// What flash-linear-attention's Triton kernels do: seconds of a multiprocessor for a token and a
-/// head of 128 by 128, and how often memory moves the bytes that they read and write. Forward the
+/// Flash-linear-attention's Triton kernels take these: seconds of a multiprocessor for a token and
+/// a head of 128 by 128, and how often memory moves the bytes that they read and write. Forward the
 /// delta rule's own seconds (gated_delta_net.cpp), and bytes fitted to an H200: some are in its
 /// cache. Backward both are fitted to a GB200 and an RTX 5090: tiles of channels read anew. Public
 /// times, and those of GPUs that nothing was fitted to: tests/cost/scans.cpp.
@@ -27,7 +27,7 @@ class KimiDelta final : public Mixer {
  public:
   explicit KimiDelta(const KimiDeltaAttention& dimensions) : o(dimensions) {}
 
-  /// Of the two gates of low rank the first halves stand here.
+  /// The two gates of low rank have their first halves here.
   MixerProducts products() const override {
     return {.channels = {o.channels(), o.channels(), o.channels(), o.heads, o.width, o.width},
             .names = {"q_proj", "k_proj", "v_proj", "b_proj", "f_a_proj", "g_a_proj"},
