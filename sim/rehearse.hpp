@@ -19,22 +19,22 @@
 #include "config/key_places.hpp"
 #include "explain/explain_scenario.hpp"  // explain(scenario) -> ExplainedRun
 #include "keys/keys.hpp"
-#include "planner/check_file.hpp"            // check_file(file) -> what it is, and what is wrong
-#include "planner/layout_simulator.hpp"      // simulator_for(plan)
-#include "planner/plan.hpp"                  // read_plan(file) -> Plan
-#include "planner/plan_view.hpp"             // plan_json(result)
-#include "planner/run_plan.hpp"              // prepare_plan, run_plan -> PlanResult
-#include "predict/measured_job.hpp"          // read_question(file) -> Scenario, solved
-#include "predict/predict.hpp"               // predict(scenario) -> Prediction
-#include "predict/predicted_collective.hpp"  // predicted_collective(cluster, kind, ...)
-#include "predict/report_of.hpp"             // report_of(scenario) -> Report, as often as one likes
-#include "predict/run_views.hpp"             // chrome_trace(scenario, prediction)
-#include "scenario/scenario.hpp"             // read_scenario(file) -> Scenario
-#include "study/simulator.hpp"               // simulator()
-#include "study/study.hpp"                   // read_study(file) -> Study
-#include "study/study_view.hpp"              // what a study's results say
-#include "study/sweep.hpp"                   // prepare, sweep
-#include "view/views.hpp"                    // to_json(report), report_from_json(text)
+#include "planner/check_file.hpp"  // check_file(file) -> what it is, and what is wrong
+#include "planner/layouts/layout_simulator.hpp"  // simulator_for(plan)
+#include "planner/plan.hpp"                      // read_plan(file) -> Plan
+#include "planner/plan_view.hpp"                 // plan_json(result)
+#include "planner/run_plan.hpp"                  // prepare_plan, run_plan -> PlanResult
+#include "predict/measured_job.hpp"              // read_question(file) -> Scenario, solved
+#include "predict/predict.hpp"                   // predict(scenario) -> Prediction
+#include "predict/predicted_collective.hpp"      // predicted_collective(cluster, kind, ...)
+#include "predict/report_of.hpp"  // report_of(scenario) -> Report, as often as one likes
+#include "predict/run_views.hpp"  // chrome_trace(scenario, prediction)
+#include "scenario/scenario.hpp"  // read_scenario(file) -> Scenario
+#include "study/simulator.hpp"    // simulator()
+#include "study/study.hpp"        // read_study(file) -> Study
+#include "study/study_view.hpp"   // what a study's results say
+#include "study/sweep.hpp"        // prepare, sweep
+#include "view/views.hpp"         // to_json(report), report_from_json(text)
 
 namespace rehearse {
 /// So that messages say where a misplaced key belongs, as the program's do.

@@ -5,8 +5,11 @@
 #include "cli/fix.hpp"
 #include "cli/inputs.hpp"
 #include "cli/options.hpp"
+#include "config/canonical.hpp"
 #include "config/files_read.hpp"
+#include "config/text_source.hpp"
 #include "config/whole_file.hpp"
+#include "keys/keys.hpp"
 #include "planner/check_file.hpp"
 
 namespace rehearse::inline cli {
@@ -15,7 +18,8 @@ namespace {
 struct CheckCommand {
   std::vector<std::filesystem::path> files;
   bool quiet = false;
-  bool fix = false;  ///< mend misspelt words in the files themselves
+  bool fix = false;     ///< mend misspelt words in the files themselves
+  bool format = false;  ///< write the files anew in canonical form
 };
 
 /// As often as one mended word may uncover another mistake.
@@ -44,18 +48,38 @@ CheckedFile checked(const std::filesystem::path& file, const CheckCommand& comma
   return found;
 }
 
+/// Writes a file without mistakes in its canonical form, standard input's to standard output.
+void format(const std::filesystem::path& file, const CheckedFile& found, bool is_typed,
+            bool quiet) {
+  const char* const kind = found.kind.starts_with("a plan")    ? "plan/"
+                           : found.kind.starts_with("a study") ? "study/"
+                                                               : "";
+  const std::string text = read_input(file, kMaxTextBytes);
+  const std::string formatted = canonical(text, file.string(), top_keys(kind));
+  if (is_typed)
+    write_stdout(formatted);
+  else if (formatted != text)
+    write_whole_file(file, formatted);
+  if (!quiet && !is_typed)
+    write_stdout(fmt::format("{}: {}, {}\n", file.string(), found.kind,
+                             formatted == text ? "in its canonical form" : "formatted"));
+}
+
 /// An Error that says what is wrong in any of them: ExitCode::input, or ExitCode::missing where
 /// files are missing alone.
 void check(const CheckCommand& command) {
   std::string text;
   ExitCode code = ExitCode::success;
   for (const std::filesystem::path& word : command.files) {
-    const std::filesystem::path file =
-        command.fix ? word : input_file(word, {"", "studies", "plans"});
+    const std::filesystem::path file = command.fix || (command.format && word != "-")
+                                           ? word
+                                           : input_file(word, {"", "studies", "plans"});
     const CheckedFile found = checked(file, command);
     if (found.wrong) {
       text += (text.empty() ? "" : "\n\n") + std::string(found.wrong->what());
       if (code != ExitCode::input) code = found.wrong->code();
+    } else if (command.format) {
+      format(file, found, word == "-", command.quiet);
     } else if (!command.quiet) {
       write_stdout(fmt::format("{}: {}, no mistakes\n", file.string(), found.kind));
     }
@@ -76,11 +100,14 @@ void add_check(CLI::App& app) {
       ->required();
   check_app.add_flag("--fix", command->fix,
                      "Mend misspelt names in the files, where there is one remedy");
+  check_app.add_flag("--format", command->format,
+                     "Write files without mistakes in one form, with their comments");
   check_app.add_flag("--quiet", command->quiet, "Nothing about files without mistakes");
   check_app.footer(
       "Examples:\n"
       "  rehearse check scenario.yaml study.yaml\n"
       "  rehearse check --fix scenario.yaml\n"
+      "  rehearse check --format scenario.yaml\n"
       "  generate | rehearse check -");
   check_app.callback([command] { check(*command); });
 }

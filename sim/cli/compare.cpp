@@ -11,7 +11,7 @@
 #include "cli/inputs.hpp"
 #include "cli/options.hpp"
 #include "config/files_read.hpp"
-#include "config/json_text.hpp"
+#include "config/json/json_text.hpp"
 #include "html/html.hpp"
 #include "measured/measured.hpp"
 #include "predict/measured_job.hpp"

@@ -1,7 +1,7 @@
 // `rehearse curves CURVE...`: how runs end that differ by chance alone.
 #include "cli/commands.hpp"
 #include "cli/options.hpp"
-#include "config/json_text.hpp"
+#include "config/json/json_text.hpp"
 #include "html/html.hpp"
 #include "view/curves_views.hpp"
 

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "config/json_text.hpp"
+#include "config/json/json_text.hpp"
 #include "explain/explanation.hpp"
 #include "explain/kernel_table.hpp"
 #include "keys/schema.hpp"

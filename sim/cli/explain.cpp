@@ -7,7 +7,7 @@
 #include "cli/options.hpp"
 #include "explain/explain_scenario.hpp"
 #include "explain/kernel_table.hpp"
-#include "foreign/kernel_comparison.hpp"
+#include "foreign/traces/kernel_comparison.hpp"
 #include "html/html.hpp"
 #include "predict/measured_job.hpp"
 #include "study/progress_bar.hpp"

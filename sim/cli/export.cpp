@@ -8,8 +8,8 @@
 #include "cli/inputs.hpp"
 #include "cli/options.hpp"
 #include "config/whole_file.hpp"
-#include "foreign/chakra_schedule.hpp"
 #include "foreign/export_config.hpp"
+#include "foreign/traces/chakra_schedule.hpp"
 
 namespace rehearse::inline cli {
 namespace {

@@ -7,7 +7,7 @@
 #include "cli/commands.hpp"
 #include "cli/forecast_loss.hpp"
 #include "cli/options.hpp"
-#include "config/json_text.hpp"
+#include "config/json/json_text.hpp"
 #include "convergence/curve.hpp"
 #include "convergence/fitted_curves.hpp"
 #include "html/html.hpp"

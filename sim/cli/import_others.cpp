@@ -6,8 +6,8 @@
 #include "cli/import_config.hpp"
 #include "cli/options.hpp"
 #include "config/whole_file.hpp"
-#include "foreign/chakra_schedule.hpp"
 #include "foreign/topology.hpp"
+#include "foreign/traces/chakra_schedule.hpp"
 
 namespace rehearse::inline cli {
 namespace {

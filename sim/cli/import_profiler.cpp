@@ -7,7 +7,7 @@
 #include "cli/options.hpp"
 #include "config/document.hpp"
 #include "config/output_files.hpp"
-#include "foreign/kineto_profile.hpp"
+#include "foreign/traces/kineto_profile.hpp"
 #include "scenario/names.hpp"
 
 namespace rehearse::inline cli {

@@ -13,7 +13,7 @@
 #include "cli/options.hpp"
 #include "config/whole_file.hpp"
 #include "html/html.hpp"
-#include "planner/layout_simulator.hpp"
+#include "planner/layouts/layout_simulator.hpp"
 #include "planner/plan_view.hpp"
 #include "planner/point_text.hpp"
 #include "planner/typed_question.hpp"

@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "config/json_record.hpp"
-#include "config/json_text.hpp"
+#include "config/json/json_record.hpp"
+#include "config/json/json_text.hpp"
 #include "explain/explanation.hpp"
 #include "view/json_forms.hpp"
 

@@ -4,8 +4,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "config/json_record.hpp"
-#include "config/json_text.hpp"
+#include "config/json/json_record.hpp"
+#include "config/json/json_text.hpp"
 #include "explain/kernel_table.hpp"
 #include "view/table.hpp"
 #include "view/views.hpp"

@@ -4,79 +4,35 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 #include <optional>
 
 #include "base/error.hpp"
-#include "base/quoting.hpp"
+#include "config/draft.hpp"
 #include "planner/typed_question.hpp"
 #include "scenario/named_network.hpp"
 
 namespace rehearse::inline foreign {
 namespace {
 
-/// A scenario's section as nested maps, in the order in which it was told.
-struct Section {
-  std::string value;
-  std::vector<std::pair<std::string, Section>> inner;
-
-  Section& at(const std::string& key) {
-    for (auto& [name, section] : inner)
-      if (name == key) return section;
-    return inner.emplace_back(key, Section{}).second;
-  }
-  void put(const std::string& path, const std::string& text) {
-    const std::size_t dot = path.find('.');
-    if (dot == std::string::npos) {
-      at(path).value = text;
-      return;
-    }
-    at(path.substr(0, dot)).put(path.substr(dot + 1), text);
-  }
-};
-
-bool is_plain(const std::string& text) {
-  if (text.starts_with('{') || text.starts_with('[')) return true;
-  return !text.empty() && std::ranges::all_of(text, [](unsigned char c) {
-    return std::isalnum(c) != 0 || c == '_' || c == '.' || c == '-' || c == '/' || c == '+';
-  });
+/// A fact's value: a map or a list is written as YAML's.
+Draft drafted(const Fact& fact) {
+  const bool has_parts = fact.value.starts_with('{') || fact.value.starts_with('[');
+  return has_parts ? Draft::parsed(fact.value, fact.key) : Draft(fact.value);
 }
 
-std::string flow(const Section& section) {
-  if (section.inner.empty())
-    return section.value.empty()     ? "{}"
-           : is_plain(section.value) ? section.value
-                                     : yaml_quoted(section.value);
-  std::string text = "{";
-  for (const auto& [key, inner] : section.inner)
-    text += fmt::format("{}{}: {}", text.size() > 1 ? ", " : "", key, flow(inner));
-  return text + "}";
-}
-
-/// Short maps stand on one line.
-std::string block(const std::string& key, const Section& section) {
-  const std::string line = fmt::format("{}: {}", key, flow(section));
-  constexpr std::size_t kWidth = 100;
-  if (line.size() <= kWidth || section.inner.empty()) return line + "\n";
-  std::string text = key + ":\n";
-  for (const auto& [name, inner] : section.inner)
-    text += fmt::format("  {}: {}\n", name, flow(inner));
-  return text;
-}
-
-void put_model(const Facts& facts, const Asked& asked, Section& model) {
+void put_model(const Facts& facts, const Asked& asked, Draft& model) {
   if (!asked.model.empty()) {
     const bool is_file =
         asked.model.find('/') != std::string::npos || asked.model.ends_with(".json");
-    model.put(is_file ? "hf" : "use", asked.model);
+    model.set(is_file ? "hf" : "use", asked.model);
   }
   for (const auto& [key, fact] : facts)
-    if (key.starts_with("model.")) model.put(key.substr(6), fact.value);
-  model.put("batch_per_gpu", value_of(facts, "micro_batch"));
+    if (key.starts_with("model.")) model.set(key.substr(6), drafted(fact));
+  model.set("batch_per_gpu", value_of(facts, "micro_batch"));
 }
 
 /// Nodes of the kind that `--on` names, for as many GPUs as the file has.
-void put_cluster(const Facts& facts, const Asked& asked, const std::string& name, Section& root) {
+void put_cluster(const Facts& facts, const Asked& asked, const std::string& name, Draft& root) {
   const Cluster named = typed_cluster(asked.on, "--on");
   const auto known = static_cast<std::int64_t>(named.gpu_count());
   const std::int64_t gpus = count_of(facts, "gpus");
@@ -97,11 +53,11 @@ void put_cluster(const Facts& facts, const Asked& asked, const std::string& name
     nodes = gpus / known;
   }
   if (nodes == 0 && asked.on.starts_with('{')) {
-    root.put("cluster", asked.on);
+    root.set("cluster", Draft::parsed(asked.on, "--on"));
     return;
   }
-  root.put("cluster.use", kind);
-  if (nodes > 0) root.put("cluster.nodes", std::to_string(nodes));
+  root.set("cluster.use", kind);
+  if (nodes > 0) root.set("cluster.nodes", nodes);
 }
 
 [[noreturn]] void fail_at_fact(const Fact& fact, const std::string& message,
@@ -179,23 +135,23 @@ void fit_micro_batch(Facts& facts, const Asked& asked) {
     say(facts, "micro_batch", std::to_string(batch / gpus));
 }
 
-void put_strategy(const Facts& facts, Section& root) {
+void put_strategy(const Facts& facts, Draft& root) {
   const std::string sync = has(facts, "sync") ? value_of(facts, "sync") : "ddp";
   const std::string options = "strategy." + sync;
-  root.put(options, "");
+  root.set(options, Draft::map());
   for (const auto& [key, fact] : facts)
-    if (key.starts_with("sync.")) root.put(options + key.substr(4), fact.value);
+    if (key.starts_with("sync.")) root.set(options + key.substr(4), drafted(fact));
   for (const auto& [key, fact] : facts) {
     if (!key.starts_with("strategy.") || says_nothing(key, fact.value)) continue;
     const bool inner_of_one = key.starts_with("strategy.context_parallel.") &&
                               count_of(facts, "strategy.context_parallel.degree") <= 1;
-    if (!inner_of_one) root.put(key, fact.value);
+    if (!inner_of_one) root.set(key, drafted(fact));
   }
   const std::string steps = value_of(facts, "accumulation");
   if (has(facts, "global_batch"))
-    root.put("train.global_batch.sequences", value_of(facts, "global_batch"));
+    root.set("train.global_batch.sequences", value_of(facts, "global_batch"));
   else if (count_of(facts, "accumulation") > 1)
-    root.put(in_parts_of(facts) ? "strategy.micro_batches" : options + ".gradient_accumulation",
+    root.set(in_parts_of(facts) ? "strategy.micro_batches" : options + ".gradient_accumulation",
              steps);
 }
 
@@ -287,35 +243,33 @@ std::string assemble(Facts facts, const std::string& framework, const Asked& ask
   derive(facts, framework);
   leave_alone(asked, facts);
   check_ranks(facts, asked);
-  Section root;
-  root.put("description", fmt::format("imported from {}", name));
+  Draft root;
+  root.set("description", fmt::format("imported from {}", name));
   const std::string version = value_of(facts, "framework_version");
   if (version.empty())
-    root.put("framework", framework);
+    root.set("framework", framework);
   else
-    root.put("framework." + framework, version);
+    root.set("framework." + framework, version);
   put_model(facts, asked, root.at("model"));
   put_cluster(facts, asked, name, root);
   if (has(facts, "rl_trainer_nodes"))
-    root.put("cluster.nodes", value_of(facts, "rl_trainer_nodes"));
+    root.set("cluster.nodes", value_of(facts, "rl_trainer_nodes"));
   put_strategy(facts, root);
   const std::string optimizer =
       "optimizer." + (has(facts, "opt") ? value_of(facts, "opt") : "adamw");
-  root.put(optimizer, "");
+  root.set(optimizer, Draft::map());
   for (const auto& [key, fact] : facts) {
-    if (key.starts_with("opt.")) root.put(optimizer + key.substr(3), fact.value);
+    if (key.starts_with("opt.")) root.set(optimizer + key.substr(3), drafted(fact));
     const bool of_cluster = key.starts_with("cluster.") && !asked.on.starts_with('{');
     if (key == "train.samples") {
-      root.put("train.samples_per_epoch", fact.value);
-      root.put("train.epochs", "1");
+      root.set("train.samples_per_epoch", drafted(fact));
+      root.set("train.epochs", "1");
     } else if (key.starts_with("rl.") || key.starts_with("train.") || key.starts_with("run.") ||
                key.starts_with("memory.") || of_cluster) {
-      root.put(key, fact.value);
+      root.set(key, drafted(fact));
     }
   }
-  std::string text;
-  for (const auto& [key, section] : root.inner) text += block(key, section);
-  return text;
+  return root.block();
 }
 
 }  // namespace rehearse::inline foreign

@@ -10,7 +10,7 @@
 #include "base/error.hpp"
 #include "base/number.hpp"
 #include "base/quoting.hpp"
-#include "predict/interval_errors.hpp"
+#include "predict/intervals/interval_errors.hpp"
 #include "predict/measured_job.hpp"
 #include "predict/predict.hpp"
 #include "report/prediction_interval.hpp"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "foreign/import_log.hpp"
+#include "foreign/logs/import_log.hpp"
 #include "scenario/scenario.hpp"
 
 namespace rehearse::inline foreign {

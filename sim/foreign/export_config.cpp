@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "base/number.hpp"
 #include "base/quoting.hpp"
-#include "config/json_text.hpp"
+#include "config/json/json_text.hpp"
 #include "foreign/export_checks.hpp"
 #include "foreign/export_facts.hpp"
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "config/json_text.hpp"
+#include "config/json/json_text.hpp"
 #include "foreign/completeness.hpp"
 #include "foreign/config_file.hpp"
 

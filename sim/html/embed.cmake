@@ -1,7 +1,11 @@
-# Puts the page's assets and the chart library together into one HTML page with places for the data, and that page into a
-# C++ source:  cmake -DASSETS=FOLDER -DTEMPLATE=FILE -DLIBRARY=chart.min.js -DSCRIPTS=a.js,b.js -DFUNCTION=NAME
-#              -DOUTPUT=FILE -P embed.cmake
-# The page's security policy names the SHA-256 of each script and of the style, so that nothing else on it can run.
+# Puts the page's assets and the chart library together into one HTML page with places for the data,
+# and that page into a C++ source:
+#
+#   cmake -DASSETS=FOLDER -DTEMPLATE=FILE -DLIBRARY=chart.min.js -DSCRIPTS=a.js,b.js -DFUNCTION=NAME
+#         -DOUTPUT=FILE -P embed.cmake
+#
+# The page's security policy names the SHA-256 of each script and of the style, so that nothing else
+# on it can run.
 
 # base64_of(VARIABLE HEX): the bytes that hexadecimal digits name, in base64.
 function(base64_of variable hex)

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/quoting.hpp"
-#include "config/json_text.hpp"
+#include "config/json/json_text.hpp"
 #include "view/csv_table.hpp"
 
 namespace rehearse::inline html {

@@ -4,7 +4,7 @@
 
 #include "base/error.hpp"
 #include "base/quoting.hpp"
-#include "config/json_text.hpp"
+#include "config/json/json_text.hpp"
 #include "html/fallback.hpp"
 #include "html/page_template.hpp"
 #include "html/shared_parts.hpp"

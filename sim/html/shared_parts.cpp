@@ -3,7 +3,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "config/json_text.hpp"
+#include "config/json/json_text.hpp"
 
 namespace rehearse::inline html {
 namespace {

@@ -1,5 +1,5 @@
-# What the program prints of itself, for `cmake --install`; `rehearse` is the program, `folders` are those of man's pages
-# and of shared data.
+# What the program prints of itself, for `cmake --install`; `rehearse` is the program, `folders` are
+# those of man's pages and of shared data.
 list(GET folders 0 pages)
 list(GET folders 1 data)
 

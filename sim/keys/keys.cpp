@@ -149,6 +149,16 @@ std::vector<std::string> scenario_places(const std::string& key,
   return places;
 }
 
+std::vector<std::string> top_keys(std::string_view kind) {
+  std::vector<std::string> names;
+  for (const KeySection& section : key_sections()) {
+    if (section.prefix != kind) continue;
+    for (const Key& key : section.keys)
+      if (key.name.find_first_of(".[") == std::string::npos) names.emplace_back(key.name);
+  }
+  return names;
+}
+
 std::string keys_markdown() {
   std::string text = kIntroduction;
   for (const KeySection& section : key_sections()) text += section_markdown(section);

@@ -43,6 +43,9 @@ std::vector<std::string> keys_about(const std::vector<std::string>& words);
 /// the keys at their top. For set_key_places().
 std::vector<std::string> scenario_places(const std::string& key,
                                          const std::vector<std::string>& top);
+/// Keys at the top of a scenario (`kind` is empty), of a study ("study/") or of a plan ("plan/"), in
+/// the order of the reference.
+std::vector<std::string> top_keys(std::string_view kind);
 /// The whole reference, as scenarios/keys.md has it.
 std::string keys_markdown();
 

@@ -187,7 +187,7 @@ std::vector<KeySection> scenario_keys() {
          "(model.precision)", "Their precision."}}},
 
       {"model.family.", "A family of Hugging Face of one's own", "transformers",
-       "src/model/derived_family.cpp",
+       "src/model/hugging_face/derived_family.cpp",
        {{"like", type::name_of("list families"), "required", "The family that reads it."},
         {"names", type::map(), "-", "Fields of other names."},
         {"names.NAME", type::text(), "-", "This family's name of that one's field."},

@@ -11,7 +11,7 @@
 #include <set>
 #include <stdexcept>
 
-#include "config/json_text.hpp"
+#include "config/json/json_text.hpp"
 #include "keys/keys.hpp"
 #include "view/json_view.hpp"
 

@@ -1,5 +1,5 @@
 #include "keys/keys.hpp"
-#include "scenario/loss_section.hpp"
+#include "scenario/loss/loss_section.hpp"
 #include "scenario/section_keys.hpp"
 
 namespace rehearse::inline keys {
@@ -21,7 +21,7 @@ std::vector<KeySection> training_keys() {
         {"global_batch.sequences", type::text("a count, such as 1024"), "-",
          "The same in sequences."}}},
 
-      {"train.", "Length by what it comes to", "Rehearse", "sim/scenario/loss_section.cpp sim/scenario/loss_target.cpp",
+      {"train.", "Length by what it comes to", "Rehearse", "sim/scenario/loss/loss_section.cpp sim/scenario/loss/loss_target.cpp",
        loss_keys()},
 
       {"run.", "What is simulated", "Rehearse", kRun,
@@ -36,7 +36,7 @@ std::vector<KeySection> training_keys() {
       {"start.", "Start", "Rehearse", kEconomy,
        start_keys()},
 
-      {"convergence.", "Accuracy", "Rehearse", "sim/scenario/convergence_section.cpp",
+      {"convergence.", "Accuracy", "Rehearse", "sim/scenario/loss/convergence_section.cpp",
        {{"curves", type::list_of(type::text("files")), "required",
         "Short runs that the forecast is fitted to."},
         {"learning_rate", type::above(0), "(the curves')", "Learning rate.", "PyTorch SGD"},

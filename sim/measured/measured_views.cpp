@@ -5,7 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "config/json_text.hpp"
+#include "config/json/json_text.hpp"
 #include "measured/measured.hpp"
 #include "view/table.hpp"
 

@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/number.hpp"
-#include "config/json_record.hpp"
-#include "config/json_text.hpp"
+#include "config/json/json_record.hpp"
+#include "config/json/json_text.hpp"
 #include "planner/common_errors.hpp"
 #include "planner/plan_answer.hpp"
 #include "planner/plan_view.hpp"

@@ -6,7 +6,7 @@
 #include "config/mistakes.hpp"
 #include "framework/framework.hpp"
 #include "planner/constraints.hpp"
-#include "planner/layout_space.hpp"
+#include "planner/layouts/layout_space.hpp"
 #include "planner/plan.hpp"
 #include "scenario/file_kind.hpp"
 #include "study/axes.hpp"

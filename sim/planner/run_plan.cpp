@@ -7,9 +7,9 @@
 #include <set>
 
 #include "base/stop_signal.hpp"
-#include "config/json_text.hpp"
+#include "config/json/json_text.hpp"
 #include "planner/common_errors.hpp"
-#include "planner/layout_simulator.hpp"
+#include "planner/layouts/layout_simulator.hpp"
 #include "planner/what_if.hpp"
 #include "view/page.hpp"
 

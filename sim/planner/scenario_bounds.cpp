@@ -9,9 +9,9 @@
 
 #include "cluster/scale.hpp"
 #include "economy/price.hpp"
-#include "planner/layout_bound.hpp"
-#include "planner/layout_simulator.hpp"
-#include "predict/error_sources.hpp"
+#include "planner/layouts/layout_bound.hpp"
+#include "planner/layouts/layout_simulator.hpp"
+#include "predict/intervals/error_sources.hpp"
 #include "predict/measured_job.hpp"
 #include "predict/predict.hpp"
 #include "report/basis.hpp"

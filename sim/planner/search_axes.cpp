@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "config/draft.hpp"
 #include "planner/plan.hpp"
 #include "strategy/strategy.hpp"
 #include "study/axes.hpp"
@@ -17,28 +18,35 @@ const std::vector<std::string> kHarmless = {"sharding", "prefetch",    "offload"
 const std::vector<std::string> kOthers = {"accumulation", "compression", "local_steps",
                                           "precision",    "servers",     "staleness"};
 
-/// One option of a strategy: the texts that it may add to the strategy's map. The first, PyTorch's
-/// default, adds none.
+/// One option of a strategy: a key of the strategy's map, and its value. Without a key it adds
+/// none: PyTorch's default.
+struct Setting {
+  std::string key{};
+  Draft value{};
+};
 struct Option {
   std::string name;
-  std::vector<std::string> texts;
+  std::vector<Setting> settings;
 };
 
-const Option kSharding = {"sharding", {"", "sharding: shard_grad_op", "sharding: hybrid_shard"}};
-const Option kReshard = {"sharding", {"", "reshard_after_forward: false"}};
-const Option kPrefetch = {"prefetch",
-                          {"", "forward_prefetch: true", "backward_prefetch: backward_post"}};
-const Option kOffload = {"offload", {"", "cpu_offload: true"}};
-const Option kBuckets = {"buckets", {"", "bucket_cap_mb: 100"}};
-const Option kBucketView = {"bucket_view", {"", "gradient_as_bucket_view: true"}};
-const Option kAccumulation = {
-    "accumulation",
-    {"", "gradient_accumulation: 2", "gradient_accumulation: 4", "gradient_accumulation: 8"}};
-const Option kCompression = {"compression", {"", "compression: bf16"}};
-const Option kServers = {"servers", {"", "servers: 2", "servers: 4"}};
-const Option kStaleness = {"staleness", {"", "staleness: 3", "staleness: unbounded"}};
-const Option kLayerwise = {"prefetch", {"", "layerwise: true"}};
-const Option kPeriod = {"local_steps", {"period: 4", "period: 8", "period: 16"}};
+const Option kSharding = {"sharding",
+                          {{}, {"sharding", "shard_grad_op"}, {"sharding", "hybrid_shard"}}};
+const Option kReshard = {"sharding", {{}, {"reshard_after_forward", "false"}}};
+const Option kPrefetch = {
+    "prefetch", {{}, {"forward_prefetch", "true"}, {"backward_prefetch", "backward_post"}}};
+const Option kOffload = {"offload", {{}, {"cpu_offload", "true"}}};
+const Option kBuckets = {"buckets", {{}, {"bucket_cap_mb", "100"}}};
+const Option kBucketView = {"bucket_view", {{}, {"gradient_as_bucket_view", "true"}}};
+const Option kAccumulation = {"accumulation",
+                              {{},
+                               {"gradient_accumulation", "2"},
+                               {"gradient_accumulation", "4"},
+                               {"gradient_accumulation", "8"}}};
+const Option kCompression = {"compression", {{}, {"compression", "bf16"}}};
+const Option kServers = {"servers", {{}, {"servers", "2"}, {"servers", "4"}}};
+const Option kStaleness = {"staleness", {{}, {"staleness", "3"}, {"staleness", "unbounded"}}};
+const Option kLayerwise = {"prefetch", {{}, {"layerwise", "true"}}};
+const Option kPeriod = {"local_steps", {{"period", "4"}, {"period", "8"}, {"period", "16"}}};
 
 std::vector<Option> options_of(const std::string& strategy) {
   if (strategy == "fsdp") return {kSharding, kPrefetch, kOffload, kAccumulation};
@@ -50,17 +58,19 @@ std::vector<Option> options_of(const std::string& strategy) {
 
 /// What stands in a strategy's map whatever its options: ZeRO's stages 2 and 3 are FSDP's
 /// shard_grad_op and full_shard, which "fsdp" tries.
-std::string fixed_part(const std::string& strategy) { return strategy == "zero" ? "stage: 1" : ""; }
+Draft fixed_part(const std::string& strategy) {
+  return strategy == "zero" ? Draft::map({{"stage", 1}}) : Draft::map();
+}
 
-std::vector<std::string> combinations(const std::string& strategy,
-                                      const std::set<std::string>& allowed) {
-  std::vector<std::string> maps = {fixed_part(strategy)};
+std::vector<Draft> combinations(const std::string& strategy, const std::set<std::string>& allowed) {
+  std::vector<Draft> maps = {fixed_part(strategy)};
   for (const Option& option : options_of(strategy)) {
     if (!allowed.contains(option.name)) continue;
-    std::vector<std::string> more;
-    for (const std::string& map : maps) {
-      for (const std::string& text : option.texts) {
-        more.push_back(map + (map.empty() || text.empty() ? "" : ", ") + text);
+    std::vector<Draft> more;
+    for (const Draft& map : maps) {
+      for (const Setting& setting : option.settings) {
+        more.push_back(map);
+        if (!setting.key.empty()) more.back().set(setting.key, setting.value);
       }
     }
     maps = std::move(more);
@@ -107,24 +117,21 @@ std::vector<std::string> read_strategies(const Value& value, std::set<std::strin
 std::vector<Axis> search_axes(const Value& search) {
   Map map = search.as_map();
   std::set<std::string> allowed = read_options(map);
-  std::string axes;
-  const auto add = [&](const std::string& key, const std::string& values) {
-    axes += fmt::format("{}{}: [{}]", axes.empty() ? "" : ", ", key, values);
-  };
+  Draft axes;
   if (const auto strategies = map.optional("strategies")) {
-    std::vector<std::string> values;
+    std::vector<Draft> values;
     for (const std::string& name : read_strategies(*strategies, allowed)) {
-      for (const std::string& options : combinations(name, allowed)) {
-        values.push_back(fmt::format("{{{}: {{{}}}}}", name, options));
-      }
+      for (const Draft& options : combinations(name, allowed))
+        values.push_back(Draft::map({{name, options}}));
     }
-    add("strategy", fmt::format("{}", fmt::join(values, ", ")));
+    axes.entry("strategy", Draft::list(values));
   }
   map.finish();
-  if (allowed.contains("checkpointing")) add("model.activation_checkpointing", "none, per_unit");
-  if (allowed.contains("precision")) add("model.precision", "fp32, bf16");
-  if (axes.empty()) search.fail("nothing to try", "name strategies");
-  return read_axes(Document::parse("{" + axes + "}", "search")->root());
+  if (allowed.contains("checkpointing"))
+    axes.entry("model.activation_checkpointing", Draft::list({"none", "per_unit"}));
+  if (allowed.contains("precision")) axes.entry("model.precision", Draft::list({"fp32", "bf16"}));
+  if (axes.entries().empty()) search.fail("nothing to try", "name strategies");
+  return read_axes(Document::parse(axes.flow(), "search")->root());
 }
 
 }  // namespace rehearse::inline planner

@@ -9,7 +9,7 @@
 #include <system_error>
 
 #include "base/error.hpp"
-#include "base/quoting.hpp"
+#include "config/draft.hpp"
 #include "config/files_read.hpp"
 #include "model/model.hpp"
 #include "scenario/scenario.hpp"
@@ -32,15 +32,21 @@ const char* const kBatches = "[1, 2, 4, 8, 16]";
 
 constexpr std::string_view kCaptured = ".model.json", kHub = "hf:";
 
-std::string model_text(const std::string& model) {
-  if (model.ends_with(kCaptured)) return "captured: " + yaml_quoted(model);
-  if (model.starts_with(kHub)) return "hf: " + yaml_quoted(model.substr(kHub.size()));
+void put_model(const std::string& model, Draft& scenario) {
+  if (model.ends_with(kCaptured)) {
+    scenario.set("model.captured", model);
+    return;
+  }
+  if (model.starts_with(kHub)) {
+    scenario.set("model.hf", model.substr(kHub.size()));
+    return;
+  }
   const auto& built_in = architecture_names();
   std::error_code ignored;
   const bool is_file = std::ranges::find(built_in, model) == built_in.end() &&
                        (std::filesystem::exists(model, ignored) || model.ends_with(".json") ||
                         model.find('/') != std::string::npos);
-  return fmt::format("{}: {}", is_file ? "hf" : "use", yaml_quoted(model));
+  scenario.set(is_file ? "model.hf" : "model.use", model);
 }
 
 /// Frameworks that a plan compares: "torch, megatron".
@@ -49,55 +55,53 @@ bool is_several(const std::string& frameworks) { return frameworks.find(',') != 
 bool is_written_out(const std::string& on) { return on.starts_with('{') && on.ends_with('}'); }
 
 /// "4xaws_p5" is four nodes of aws_p5, and "aws_p5" one; {nodes: 1, ...} is a cluster's own keys.
-std::string cluster_text(const std::string& on) {
-  if (is_written_out(on)) return on.substr(1, on.size() - 2);
+Draft cluster_of(const std::string& on, const std::string& option) {
+  if (is_written_out(on)) return Draft::parsed(on, option);
   const std::size_t digits =
       std::ranges::find_if_not(on, [](unsigned char c) { return std::isdigit(c) != 0; }) -
       on.begin();
-  if (digits == 0 || digits >= on.size() || on[digits] != 'x') return "use: " + yaml_quoted(on);
-  return fmt::format("use: {}, nodes: {}", yaml_quoted(on.substr(digits + 1)),
-                     on.substr(0, digits));
+  if (digits == 0 || digits >= on.size() || on[digits] != 'x') return Draft::map({{"use", on}});
+  return Draft::map({{"use", on.substr(digits + 1)}, {"nodes", on.substr(0, digits)}});
 }
 
 /// How a framework shards where nobody says it: FSDP1, or what that framework has in its place.
 std::string strategy_of(const TypedQuestion& question) {
-  static const std::map<std::string, std::string> kOthers = {{"torchtitan", "fsdp2"},
-                                                             {"megatron", "zero: {stage: 1}"},
-                                                             {"deepspeed", "zero: {stage: 3}"},
-                                                             {"horovod", "ddp"},
-                                                             {"tensorflow", "ddp"},
-                                                             {"mxnet", "ddp"},
-                                                             {"byteps", "ddp"},
-                                                             {"bytescheduler", "ddp"}};
+  static const std::map<std::string, std::string> kOfFrameworks = {
+      {"torchtitan", "fsdp2"},
+      {"megatron", "zero: {stage: 1}"},
+      {"deepspeed", "zero: {stage: 3}"},
+      {"horovod", "ddp"},
+      {"tensorflow", "ddp"},
+      {"mxnet", "ddp"},
+      {"byteps", "ddp"},
+      {"bytescheduler", "ddp"}};
   if (!question.strategy.empty()) return question.strategy;
-  const auto found = kOthers.find(question.framework);
-  return found == kOthers.end() ? "fsdp" : found->second;
+  const auto found = kOfFrameworks.find(question.framework);
+  return found == kOfFrameworks.end() ? "fsdp" : found->second;
+}
+
+/// "fsdp", "zero: {stage: 1}" or a whole map.
+Draft drafted_strategy(const std::string& strategy) {
+  if (strategy.find('{') == std::string::npos) return Draft::map({{strategy, Draft::map()}});
+  return Draft::parsed(strategy.starts_with('{') ? strategy : "{" + strategy + "}", "--strategy");
 }
 
 std::string scenario_text(const TypedQuestion& question) {
-  const std::string strategy = strategy_of(question);
-  std::string model = model_text(question.model);
-  if (!question.sequence.empty()) model += ", sequence: " + question.sequence;
-  const std::string precision = !question.precision.empty()           ? question.precision
-                                : question.model.ends_with(kCaptured) ? ""
-                                                                      : "bf16_master";
-  const bool has_options = strategy.find('{') != std::string::npos;
-  const std::string train =
-      question.tokens.empty() ? "" : fmt::format("train: {{tokens: {}}}\n", question.tokens);
-  return fmt::format(
-      "{}model: {{{}, batch_per_gpu: {}{}}}\n"
-      "cluster: {{{}}}\n"
-      "strategy: {}\n"
-      "optimizer: {{adamw: {{}}}}\n{}",
-      question.framework.empty() || is_several(question.framework)
-          ? ""
-          : fmt::format("framework: {}\n", yaml_quoted(question.framework)),
-      model, question.batch, precision.empty() ? "" : ", precision: " + precision,
-      cluster_text(question.on),
-      !has_options                ? fmt::format("{{{}: {{}}}}", strategy)
-      : strategy.starts_with('{') ? strategy
-                                  : "{" + strategy + "}",
-      train);
+  Draft scenario;
+  if (!question.framework.empty() && !is_several(question.framework))
+    scenario.set("framework", question.framework);
+  put_model(question.model, scenario);
+  if (!question.sequence.empty()) scenario.set("model.sequence", question.sequence);
+  scenario.set("model.batch_per_gpu", question.batch);
+  if (!question.precision.empty())
+    scenario.set("model.precision", question.precision);
+  else if (!question.model.ends_with(kCaptured))
+    scenario.set("model.precision", "bf16_master");
+  scenario.set("cluster", cluster_of(question.on, "--on"))
+      .set("strategy", drafted_strategy(strategy_of(question)))
+      .set("optimizer.adamw", Draft::map());
+  if (!question.tokens.empty()) scenario.set("train.tokens", question.tokens);
+  return scenario.block();
 }
 
 /// What a search over layouts needs to know of the scenario; nothing where it is none for layouts,
@@ -108,10 +112,15 @@ struct LayoutQuestion {
   bool experts = false;
 
   /// With experts there are as many more layouts, so that other axes are left out.
-  std::string axes() const {
-    return fmt::format("sharding, tensor, pipeline, {}{}micro_batch, compile",
-                       long_sequences ? "context, " : "",
-                       experts ? "expert, " : "virtual_stages, recompute, ");
+  std::vector<std::string> axes() const {
+    std::vector<std::string> names = {"sharding", "tensor", "pipeline"};
+    if (long_sequences) names.emplace_back("context");
+    if (experts)
+      names.emplace_back("expert");
+    else
+      names.insert(names.end(), {"virtual_stages", "recompute"});
+    names.insert(names.end(), {"micro_batch", "compile"});
+    return names;
   }
 };
 std::optional<LayoutQuestion> layout_question(const TypedQuestion& question) {
@@ -169,25 +178,23 @@ std::string description_of(const TypedQuestion& question, const std::string& obj
 }
 
 std::string plan_text(const TypedQuestion& question, const std::optional<LayoutQuestion>& layouts) {
-  const std::string& framework = question.framework;
-  const std::string space =
-      layouts
-          ? fmt::format("search: {{parallelism: [{}]{}}}\n", layouts->axes(),
-                        is_several(framework) ? fmt::format(", framework: [{}]", framework) : "")
-          : fmt::format(
-                "vary: {{model.batch_per_gpu: {}{}}}\n"
-                "search: {{strategies: [ddp, zero, fsdp], options: [sharding, "
-                "prefetch, checkpointing]}}\n",
-                kBatches, is_several(framework) ? fmt::format(", framework: [{}]", framework) : "");
   const std::string objective = objective_of(question, layouts.has_value());
-  return fmt::format(
-      "description: {}\n"
-      "scenario: {}\n{}"
-      "constraints: {{memory: {}{}{}}}\n"
-      "objective: {}\n",
-      yaml_quoted(description_of(question, objective)), kScenarioName, space, question.fits,
-      question.deadline.empty() ? "" : ", deadline: " + question.deadline,
-      question.budget.empty() ? "" : ", budget_usd: " + question.budget, objective);
+  Draft plan;
+  plan.set("description", description_of(question, objective)).set("scenario", kScenarioName);
+  if (layouts) {
+    plan.set("search.parallelism", Draft::list_of(layouts->axes()));
+  } else {
+    plan.at("vary").entry("model.batch_per_gpu", Draft::parsed(kBatches, "batches"));
+    plan.set("search.strategies", Draft::list({"ddp", "zero", "fsdp"}))
+        .set("search.options", Draft::list({"sharding", "prefetch", "checkpointing"}));
+  }
+  if (is_several(question.framework))
+    plan.set("search.framework", Draft::parsed("[" + question.framework + "]", "--framework"));
+  plan.set("constraints.memory", question.fits);
+  if (!question.deadline.empty()) plan.set("constraints.deadline", question.deadline);
+  if (!question.budget.empty()) plan.set("constraints.budget_usd", question.budget);
+  plan.set("objective", objective);
+  return plan.block();
 }
 
 void keep(const char* name, std::string text) { FilesKept::current()->keep(name, std::move(text)); }
@@ -200,7 +207,7 @@ std::filesystem::path kept_scenario(const TypedQuestion& question) {
 }
 
 Cluster typed_cluster(const std::string& on, const std::string& option) {
-  return read_cluster(Document::parse("{" + cluster_text(on) + "}", option)->root());
+  return read_cluster(Document::parse(cluster_of(on, option).flow(), option)->root());
 }
 
 std::string name_of(const TypedQuestion& question) {

@@ -7,8 +7,8 @@
 
 #include "base/printable.hpp"
 #include "engine/engine.hpp"
+#include "predict/intervals/memory_mechanisms.hpp"
 #include "predict/measured_job.hpp"
-#include "predict/memory_mechanisms.hpp"
 #include "predict/single_changes.hpp"
 #include "predict/wire.hpp"
 #include "report/measures.hpp"

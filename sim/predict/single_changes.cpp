@@ -5,73 +5,56 @@
 #include <algorithm>
 
 #include "base/quoting.hpp"
+#include "config/draft.hpp"
 #include "strategy/sharded_parameters.hpp"
 
 namespace rehearse::inline prediction {
 namespace {
 
-/// A value as flow YAML on one line.
-std::string flow_text(const Value& value) {
-  if (!value.is_map()) return value.shown();
-  Map map = value.as_map();
-  std::vector<std::string> members;
-  for (const std::string& key : map.keys())
-    members.push_back(key + ": " + flow_text(map.require(key)));
-  return fmt::format("{{{}}}", fmt::join(members, ", "));
-}
-
 /// `{ddp: {bucket_cap_mb: 25}}`, to be written again with some of its options changed. What stands
 /// beside a kind of strategy stays as it is.
-class NamedText {
+class NamedOptions {
  public:
-  explicit NamedText(const Value& value) {
-    Map map = value.as_map();
-    name_ = map.keys().front();
+  explicit NamedOptions(const Value& value) : beside_(Draft::of(value)) {
+    name_ = beside_.entries().front().first;
     for (const std::string& kind : strategy_names())
-      if (map.has(kind)) name_ = kind;
-    if (!map.require(name_).is_map()) name_ = "ddp";  // degrees of 1 alone
-    for (const std::string& key : map.keys())
-      if (key != name_) beside_ += fmt::format(", {}: {}", key, flow_text(map.require(key)));
-    if (!map.has(name_)) return;
-    Map options = map.require(name_).as_map();
-    for (const std::string& key : options.keys())
-      options_.emplace_back(key, flow_text(options.require(key)));
+      if (beside_.has(kind)) name_ = kind;
+    if (!beside_.at(name_).is_map()) name_ = "ddp";  // degrees of 1 alone
+    options_ = beside_.at(name_);
+    beside_.erase(name_);
   }
+  explicit NamedOptions(std::string name) : name_(std::move(name)) {}
 
-  NamedText(std::string name, std::vector<std::pair<std::string, std::string>> options)
-      : name_(std::move(name)), options_(std::move(options)) {}
-
-  NamedText as(const std::string& name) const {
-    NamedText other = *this;
+  NamedOptions as(const std::string& name) const {
+    NamedOptions other = *this;
     other.name_ = name;
     return other;
   }
-  NamedText with(const std::string& key, const std::string& text) const {
-    NamedText other = without({key});
-    other.options_.emplace_back(key, text);
+  NamedOptions with(const std::string& key, const Draft& value) const {
+    NamedOptions other = without({key});
+    other.options_.entry(key, value);
     return other;
   }
-  NamedText without(const std::vector<std::string>& keys) const {
-    NamedText other = *this;
-    std::erase_if(other.options_,
-                  [&](const auto& one) { return std::ranges::count(keys, one.first) > 0; });
+  NamedOptions without(const std::vector<std::string>& keys) const {
+    NamedOptions other = *this;
+    for (const std::string& key : keys) other.options_.erase(key);
     return other;
   }
-  NamedText only(const std::vector<std::string>& keys) const {
-    NamedText other = *this;
-    std::erase_if(other.options_,
-                  [&](const auto& one) { return std::ranges::count(keys, one.first) == 0; });
+  NamedOptions only(const std::vector<std::string>& keys) const {
+    NamedOptions other = *this;
+    for (const auto& [key, value] : options_.entries())
+      if (std::ranges::count(keys, key) == 0) other.options_.erase(key);
     return other;
   }
   std::string text() const {
-    std::vector<std::string> members;
-    for (const auto& [key, value] : options_) members.push_back(key + ": " + value);
-    return fmt::format("{{{}: {{{}}}{}}}", name_, fmt::join(members, ", "), beside_);
+    Draft all = Draft::map({{name_, options_}});
+    for (const auto& [key, value] : beside_.entries()) all.entry(key, value);
+    return all.flow();
   }
 
  private:
-  std::string name_, beside_;
-  std::vector<std::pair<std::string, std::string>> options_;
+  std::string name_;
+  Draft beside_, options_;
 };
 
 /// Whether the loss is a kernel that keeps no logits, or one piece of them at a time.
@@ -85,12 +68,12 @@ class Changes {
   Changes(const Document& document, const Scenario& scenario)
       : scenario_(scenario), root_(document.root().as_map()) {
     if (is_one_layout(scenario.strategy)) {
-      add_replicas(NamedText(root_.require("strategy")));
+      add_replicas(NamedOptions(root_.require("strategy")));
       add_layout(*scenario.strategy.layout);
       add_checkpointing();
       add_micro_batch(*scenario.strategy.layout);
     } else {
-      const NamedText strategy(root_.require("strategy"));
+      const NamedOptions strategy(root_.require("strategy"));
       add_strategies(strategy);
       add_checkpointing();
       add_batch(strategy);
@@ -111,38 +94,38 @@ class Changes {
            bool changes_training = false) {
     all.push_back({change, {{assignment}}, changes_training});
   }
-  void add_strategy_change(const std::string& change, const NamedText& strategy) {
+  void add_strategy_change(const std::string& change, const NamedOptions& strategy) {
     add(change, "strategy=" + strategy.text());
   }
 
   using Sharding = TorchFsdp1::Sharding;
-  void add_sharding(const NamedText& fsdp, Sharding beyond) {
+  void add_sharding(const NamedOptions& fsdp, Sharding beyond) {
     if (beyond != Sharding::shard_grad_op)
       add_strategy_change("FSDP shard_grad_op (ZeRO-2)", fsdp.with("sharding", "shard_grad_op"));
     add_strategy_change("FSDP full_shard (ZeRO-3)", fsdp.with("sharding", "full_shard"));
   }
-  static NamedText as_fsdp(const NamedText& ddp) {
+  static NamedOptions as_fsdp(const NamedOptions& ddp) {
     return ddp.as("fsdp").only({"gradient_accumulation", "algorithm"});
   }
-  void add_replicated(const TorchDdp& options, const NamedText& strategy) {
+  void add_replicated(const TorchDdp& options, const NamedOptions& strategy) {
     if (!options.gradient_as_bucket_view)
       add_strategy_change("gradient_as_bucket_view",
-                          strategy.with("gradient_as_bucket_view", "true"));
+                          strategy.with("gradient_as_bucket_view", true));
     add_sharding(as_fsdp(strategy), Sharding::hybrid_shard);
     add_strategy_change("FSDP full_shard with cpu_offload",
-                        as_fsdp(strategy).with("cpu_offload", "true"));
+                        as_fsdp(strategy).with("cpu_offload", true));
   }
   /// Of DeepSpeed, which has no other words.
-  void add_stages(int first, const NamedText& strategy) {
+  void add_stages(int first, const NamedOptions& strategy) {
     for (int stage = first; stage <= 3; ++stage)
-      add_strategy_change(fmt::format("ZeRO-{}", stage),
-                          strategy.only({"gradient_accumulation", "algorithm"})
-                              .with("stage", std::to_string(stage)));
+      add_strategy_change(
+          fmt::format("ZeRO-{}", stage),
+          strategy.only({"gradient_accumulation", "algorithm"}).with("stage", stage));
   }
   bool is_run_by(const std::string& framework) const {
     return scenario_.framework.name == framework;
   }
-  void add_strategies(const NamedText& strategy) {
+  void add_strategies(const NamedOptions& strategy) {
     const Strategy& now = scenario_.strategy;
     if (now.local_sgd) return;
     if (const auto* ddp = sync_in<TorchDdp>(now)) add_strategy(*ddp, strategy);
@@ -153,7 +136,7 @@ class Changes {
     if (const auto sharded = sharded_in(now)) add_to_shards(*sharded, strategy);
     if (const auto* fsdp = sync_in<TorchFsdp1>(now)) add_hooks(*fsdp, strategy);
   }
-  void add_strategy(const TorchDdp& options, const NamedText& strategy) {
+  void add_strategy(const TorchDdp& options, const NamedOptions& strategy) {
     if (is_run_by("torchtitan"))
       return add_strategy_change("FSDP2",
                                  strategy.as("fsdp2").only({"gradient_accumulation", "algorithm"}));
@@ -162,7 +145,7 @@ class Changes {
     add_replicated(options, strategy);
   }
   /// Megatron-LM has a distributed optimizer, and takes PyTorch's FSDP2.
-  void add_replicas(const NamedText& strategy) {
+  void add_replicas(const NamedOptions& strategy) {
     const auto* megatron = sync_in<MegatronDdp>(scenario_.strategy);
     if (megatron == nullptr) return;
     if (!megatron->use_distributed_optimizer)
@@ -177,11 +160,10 @@ class Changes {
     for (int degree = 2 * now; degree <= most; degree *= 2) all.push_back(degree);
     return all;
   }
-  void add_to_shards(const ShardedParameters& options, const NamedText& strategy) {
+  void add_to_shards(const ShardedParameters& options, const NamedOptions& strategy) {
     if (options.keeps_tensors()) {
       if (options.sharding == Sharding::shard_grad_op)
-        add_strategy_change("reshard_after_forward",
-                            strategy.with("reshard_after_forward", "true"));
+        add_strategy_change("reshard_after_forward", strategy.with("reshard_after_forward", true));
     } else if (options.sharding != Sharding::full_shard) {
       add_sharding(strategy.as("fsdp").without({"stage", "shard_group"}), options.sharding);
     }
@@ -190,15 +172,15 @@ class Changes {
                      {{"strategy=" + strategy.with("param_dtype", "bf16").text()}},
                      kTrainsOtherwise});
     if (!options.cpu_offload)
-      add_strategy_change("cpu_offload", strategy.with("cpu_offload", "true"));
+      add_strategy_change("cpu_offload", strategy.with("cpu_offload", true));
   }
-  void add_hooks(const TorchFsdp1& options, const NamedText& strategy) {
+  void add_hooks(const TorchFsdp1& options, const NamedOptions& strategy) {
     if (options.wrap == TorchFsdp1::Wrap::model || options.wrap == TorchFsdp1::Wrap::size)
       add_strategy_change("wrapping block by block", strategy.with("wrap", "blocks"));
     if (options.backward_prefetch != TorchFsdp1::Prefetch::none)
       add_strategy_change("no backward prefetch", strategy.with("backward_prefetch", "none"));
     if (!options.limit_all_gathers)
-      add_strategy_change("limit_all_gathers", strategy.with("limit_all_gathers", "true"));
+      add_strategy_change("limit_all_gathers", strategy.with("limit_all_gathers", true));
   }
   /// More ranks to a replica of the model, by one axis, tensor and expert ranks up to a node; what
   /// its rules forbid is left out later.
@@ -243,7 +225,7 @@ class Changes {
       add("activation checkpointing of every unit", "model.activation_checkpointing=per_unit");
   }
 
-  void add_batch(const NamedText& strategy) {
+  void add_batch(const NamedOptions& strategy) {
     const std::int64_t batch = scenario_.batch_per_gpu;
     if (batch == 1) return;
     all.push_back({"a smaller batch", {}, kTrainsOtherwise});
@@ -278,12 +260,12 @@ class Changes {
     const Optimizer& now = scenario_.optimizer;
     const std::string& name = optimizer_names().at(static_cast<std::size_t>(now.kind));
     if (has_fused_option(now.kind) && !now.fused) {
-      const NamedText options =
-          root_.has("optimizer") ? NamedText(root_.require("optimizer")) : NamedText(name, {});
-      const NamedText bare = options.without({"foreach", "fused"});
-      add("fused " + name, "optimizer=" + bare.with("fused", "true").text());
+      const NamedOptions options =
+          root_.has("optimizer") ? NamedOptions(root_.require("optimizer")) : NamedOptions(name);
+      const NamedOptions bare = options.without({"foreach", "fused"});
+      add("fused " + name, "optimizer=" + bare.with("fused", true).text());
       if (now.foreach)
-        add(name + " without foreach", "optimizer=" + bare.with("foreach", "false").text());
+        add(name + " without foreach", "optimizer=" + bare.with("foreach", false).text());
     }
     for (const OptimizerKind other : {OptimizerKind::sgd_momentum, OptimizerKind::sgd}) {
       if (optimizer_memory({.kind = other, .of = now.of}).states >= optimizer_memory(now).states)

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/child_pool.hpp"
-#include "config/json_text.hpp"
+#include "config/json/json_text.hpp"
 #include "view/json_forms.hpp"
 
 namespace rehearse::inline prediction {

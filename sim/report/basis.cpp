@@ -10,7 +10,7 @@
 #include "report/run_facts.hpp"
 #include "report/update_log.hpp"
 #include "schedule/jitter.hpp"
-#include "strategy/server_host.hpp"
+#include "strategy/server/server_host.hpp"
 
 namespace rehearse::inline report {
 namespace {

@@ -36,7 +36,7 @@ struct Course {
   Goodput goodput{};
 };
 /// Needs the report's times.
-Course course_of(const RunFacts& facts, const Report& report);
+Course course_of_run(const RunFacts& facts, const Report& report);
 
 /// The report's parts; `lines` takes what they rest on.
 std::optional<GoodputReport> goodput_report(const RunFacts& facts, const Report& report,

@@ -104,7 +104,7 @@ economy::Interruptions interruptions_of(const Scenario& scenario, const Report& 
               asynchronous ? std::max(report.step_time, checkpoint.write) : report.step_time};
 }
 
-Course course_of(const RunFacts& facts, const Report& report) {
+Course course_of_run(const RunFacts& facts, const Report& report) {
   const Scenario& scenario = facts.scenario;
   Course course;
   if (scenario.start) {

@@ -8,7 +8,7 @@
 
 #include "base/error.hpp"
 #include "report/update_log.hpp"
-#include "strategy/server_host.hpp"
+#include "strategy/server/server_host.hpp"
 
 namespace rehearse::inline report {
 namespace {

@@ -150,7 +150,7 @@ void add_flops(const Basis& basis, Report& report) {
 std::vector<std::string> add_costs(const Basis& basis, Report& report) {
   const Scenario& scenario = basis.facts.scenario;
   std::vector<std::string> lines;
-  const Course course = course_of(basis.facts, report);
+  const Course course = course_of_run(basis.facts, report);
   report.energy = energy_report(basis, report, lines);
   report.goodput = goodput_report(basis.facts, report, course, lines);
   report.start = start_report(scenario, report, course);

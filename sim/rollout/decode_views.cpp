@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "config/json_text.hpp"
+#include "config/json/json_text.hpp"
 
 namespace rehearse::inline rollout {
 namespace {

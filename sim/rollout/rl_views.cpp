@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "config/json_text.hpp"
+#include "config/json/json_text.hpp"
 #include "rollout/rl_step.hpp"
 
 namespace rehearse::inline rollout {

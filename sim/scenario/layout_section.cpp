@@ -13,7 +13,7 @@
 #include "model/token_histogram.hpp"
 #include "scenario/limits.hpp"
 #include "scenario/sections.hpp"
-#include "strategy/balanced_split.hpp"
+#include "strategy/layout/balanced_split.hpp"
 #include "strategy/sharded_parameters.hpp"
 #include "strategy/sharding_groups.hpp"
 

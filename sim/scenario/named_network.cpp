@@ -9,7 +9,7 @@
 #include "base/error.hpp"
 #include "config/mistakes.hpp"
 #include "model/adaptation.hpp"
-#include "model/hugging_face.hpp"
+#include "model/hugging_face/hugging_face.hpp"
 #include "model/packing.hpp"
 #include "scenario/adaptation_keys.hpp"
 #include "scenario/hub.hpp"

@@ -11,6 +11,7 @@
 #include "model/adaptation.hpp"
 #include "scenario/captured_model.hpp"
 #include "scenario/file_kind.hpp"
+#include "scenario/loss/loss_section.hpp"
 #include "scenario/named_network.hpp"
 #include "scenario/sections.hpp"
 #include "scenario/silent_defaults.hpp"

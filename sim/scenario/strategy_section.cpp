@@ -4,7 +4,7 @@
 #include <variant>
 
 #include "scenario/sections.hpp"
-#include "strategy/server_host.hpp"
+#include "strategy/server/server_host.hpp"
 #include "strategy/sharded_parameters.hpp"
 
 namespace rehearse::inline scenario {

@@ -6,7 +6,7 @@
 
 #include "scenario/sections.hpp"
 #include "scenario/speed_spread.hpp"
-#include "strategy/server_host.hpp"
+#include "strategy/server/server_host.hpp"
 
 namespace rehearse::inline scenario {
 namespace {

@@ -9,8 +9,8 @@
 #include <sstream>
 
 #include "base/error.hpp"
-#include "base/quoting.hpp"
-#include "config/json_text.hpp"
+#include "config/draft.hpp"
+#include "config/json/json_text.hpp"
 #include "scenario/names.hpp"
 
 namespace rehearse::inline serve {
@@ -197,41 +197,48 @@ std::string framework_of(const Form& form) {
 }
 
 /// `{fsdp: {}, tensor_parallel: 2, ...}`
-std::string strategy_of(const Form& form) {
-  const bool zero = form.strategy.starts_with("zero");
-  std::string text =
-      fmt::format("{{{}: {}", zero ? "zero" : form.strategy,
-                  zero ? fmt::format("{{stage: {}}}", form.strategy.substr(4)) : "{}");
-  if (form.tensor > 1)
-    text += fmt::format(", tensor_parallel: {}, sequence_parallel: true", form.tensor);
-  if (form.pipeline > 1) text += fmt::format(", pipeline_parallel: {}", form.pipeline);
-  if (form.tensor > 1 || form.pipeline > 1)
-    text += fmt::format(", micro_batches: {}", form.micro_batches);
-  return text + "}";
+Draft strategy_of(const Form& form) {
+  Draft strategy;
+  if (form.strategy.starts_with("zero"))
+    strategy.set("zero.stage", form.strategy.substr(4));
+  else
+    strategy.set(form.strategy, Draft::map());
+  if (form.tensor > 1) strategy.set("tensor_parallel", form.tensor).set("sequence_parallel", true);
+  if (form.pipeline > 1) strategy.set("pipeline_parallel", form.pipeline);
+  if (form.tensor > 1 || form.pipeline > 1) strategy.set("micro_batches", form.micro_batches);
+  return strategy;
+}
+
+/// The form's scenario.
+Draft drafted(const Form& form) {
+  const bool tuned = form.tuning != "all", quantized = form.tuning == "qlora";
+  Draft scenario;
+  scenario.set("model.use", form.model)
+      .set("model.batch_per_gpu", form.batch)
+      .set("model.precision", quantized ? "bf16_pure_autocast"
+                              : tuned   ? "bf16_pure"
+                                        : form.precision);
+  if (form.sequence > 0) scenario.set("model.sequence", form.sequence);
+  if (form.checkpointing)
+    scenario.set("model.activation_checkpointing.units", Draft::list({"layers.*"}));
+  if (form.compile) scenario.set("model.compile", true);
+  if (tuned)
+    scenario.set(
+        "model.lora",
+        Draft::map({{"rank", 16}, {"alpha", 32}, {"targets", Draft::list({"all_linear"})}}));
+  if (quantized)
+    scenario.set("model.quantization", Draft::map({{"weights", "nf4_double"}, {"others", "fp32"}}));
+  scenario.set("cluster.use", form.cluster).set("cluster.nodes", form.nodes);
+  if (const std::string framework = framework_of(form); !framework.empty())
+    scenario.set("framework", framework);
+  scenario.set("strategy", strategy_of(form)).set("optimizer.adamw", Draft::map());
+  if (form.tokens > 0) scenario.set("train.tokens", fmt::format("{:.0f}", form.tokens));
+  return scenario;
 }
 
 }  // namespace
 
-std::string scenario_of(const Form& form) {
-  const bool tuned = form.tuning != "all", quantized = form.tuning == "qlora";
-  std::string text = fmt::format("model:\n  use: {}\n  batch_per_gpu: {}\n  precision: {}\n",
-                                 yaml_quoted(form.model), form.batch,
-                                 quantized ? "bf16_pure_autocast"
-                                 : tuned   ? "bf16_pure"
-                                           : form.precision);
-  if (form.sequence > 0) text += fmt::format("  sequence: {}\n", form.sequence);
-  if (form.checkpointing) text += "  activation_checkpointing: {units: [layers.*]}\n";
-  if (form.compile) text += "  compile: true\n";
-  if (tuned) text += "  lora: {rank: 16, alpha: 32, targets: [all_linear]}\n";
-  if (quantized) text += "  quantization: {weights: nf4_double, others: fp32}\n";
-  text += fmt::format("cluster: {{use: {}, nodes: {}}}\n", yaml_quoted(form.cluster), form.nodes);
-  if (const std::string framework = framework_of(form); !framework.empty())
-    text += fmt::format("framework: {}\n", framework);
-  text += fmt::format("strategy: {}\n", strategy_of(form));
-  text += "optimizer: {adamw: {}}\n";
-  if (form.tokens > 0) text += fmt::format("train: {{tokens: {:.0f}}}\n", form.tokens);
-  return text;
-}
+std::string scenario_of(const Form& form) { return drafted(form).block(); }
 
 namespace {
 
@@ -244,10 +251,12 @@ std::vector<std::string> doubled(std::int64_t from, std::int64_t most) {
 }
 
 /// The axis of a sweep as a study's `vary`.
-std::string axis_text(const Search& search) {
+Draft axis_of(const Search& search) {
   const Form& form = search.form;
-  const auto named = [](const char* key, const std::vector<std::string>& values) {
-    return fmt::format("  {}: [{}]\n", key, fmt::join(values, ", "));
+  Draft vary;
+  const auto named = [&](const char* key, const std::vector<std::string>& values) {
+    vary.entry(key, Draft::list_of(values));
+    return vary;
   };
   if (search.axis == "nodes") return named("cluster.nodes", doubled(form.nodes, kMostNodes));
   if (search.axis == "batch") return named("model.batch_per_gpu", doubled(form.batch, kMostBatch));
@@ -256,23 +265,17 @@ std::string axis_text(const Search& search) {
       fail("sequence", "say how many tokens a sample has, so that they can vary");
     return named("model.sequence", doubled(form.sequence, kMostSequence));
   }
-  std::vector<std::string> values, labels;
+  std::vector<std::string> labels;
+  std::vector<Draft> strategies;
   for (const Json& one : lists().at(search.axis == "strategy" ? "strategies" : "precisions")) {
     labels.push_back(one.at("name"));
     Form other = form;
-    other.strategy = one.at("name");
-    values.push_back(search.axis == "strategy" ? strategy_of(other) : labels.back());
+    other.strategy = labels.back();
+    strategies.push_back(strategy_of(other));
   }
-  if (search.axis == "precision") return named("model.precision", values);
-  return fmt::format("  strategy: {{values: [{}], labels: [{}]}}\n", fmt::join(values, ", "),
-                     fmt::join(labels, ", "));
-}
-
-std::string indented(const std::string& text) {
-  std::string result;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) result += "  " + line + "\n";
-  return result;
+  if (search.axis == "precision") return named("model.precision", labels);
+  return vary.set("strategy.values", Draft::list(strategies))
+      .set("strategy.labels", Draft::list_of(labels));
 }
 
 }  // namespace
@@ -297,7 +300,7 @@ JobTask task_of(const Search& search) {
   JobTask task;
   if (!search.axis.empty()) {
     task.words = {"sweep", "-"};
-    task.input = "scenario:\n" + indented(scenario_of(form)) + "vary:\n" + axis_text(search);
+    task.input = Draft().set("scenario", drafted(form)).set("vary", axis_of(search)).block();
   } else {
     task.words = {"plan",
                   "--model",

@@ -12,7 +12,7 @@
 #include <regex>
 
 #include "base/error.hpp"
-#include "config/json_text.hpp"
+#include "config/json/json_text.hpp"
 #include "config/whole_file.hpp"
 #include "html/page_template.hpp"
 #include "serve/form.hpp"

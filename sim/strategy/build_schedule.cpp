@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
-#include "strategy/server_host.hpp"
+#include "strategy/server/server_host.hpp"
 
 namespace rehearse::inline strategy {
 

@@ -1,6 +1,6 @@
 #include "strategy/optimizer_step.hpp"
 
-#include "strategy/stage_plan.hpp"
+#include "strategy/layout/stage_plan.hpp"
 
 namespace rehearse::inline strategy {
 

@@ -1,6 +1,6 @@
 // A model's tape in the operations of a program: what becomes of messages and of gradients.
+#include "strategy/layout/stage_plan.hpp"
 #include "strategy/optimizer_step.hpp"
-#include "strategy/stage_plan.hpp"
 #include "strategy/unit_tapes.hpp"
 
 namespace rehearse::inline strategy {

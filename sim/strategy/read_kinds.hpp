@@ -4,7 +4,7 @@
 #include <string>
 
 #include "strategy/choices.hpp"
-#include "strategy/read_layout.hpp"
+#include "strategy/layout/read_layout.hpp"
 
 namespace rehearse::inline strategy {
 

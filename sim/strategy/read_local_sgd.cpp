@@ -5,8 +5,9 @@
 #include <algorithm>
 
 #include "strategy/choices.hpp"
+#include "strategy/layout/read_layout.hpp"
 #include "strategy/outer/outer_step.hpp"
-#include "strategy/read_layout.hpp"
+#include "strategy/sharded_parameters.hpp"
 #include "strategy/strategy_keys.hpp"
 
 namespace rehearse::inline strategy {

@@ -2,7 +2,7 @@
 
 #include <functional>
 
-#include "strategy/read_layout.hpp"
+#include "strategy/layout/read_layout.hpp"
 #include "strategy/strategy.hpp"
 
 namespace rehearse::inline strategy {

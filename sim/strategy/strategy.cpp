@@ -8,8 +8,8 @@
 
 #include "base/error.hpp"
 #include "strategy/choices.hpp"
+#include "strategy/layout/stage_plan.hpp"
 #include "strategy/sharded_parameters.hpp"
-#include "strategy/stage_plan.hpp"
 
 namespace rehearse::inline strategy {
 namespace {

@@ -13,8 +13,8 @@
 #include "cost/cost.hpp"
 #include "framework/framework.hpp"
 #include "model/memory_tape.hpp"
-#include "strategy/layout_options.hpp"
-#include "strategy/server_options.hpp"
+#include "strategy/layout/layout_options.hpp"
+#include "strategy/server/server_options.hpp"
 #include "strategy/sync_options.hpp"
 
 namespace rehearse::inline strategy {

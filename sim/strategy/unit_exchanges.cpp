@@ -3,7 +3,7 @@
 
 #include "base/error.hpp"
 #include "model/parallel.hpp"
-#include "strategy/stage_plan.hpp"
+#include "strategy/layout/stage_plan.hpp"
 #include "strategy/unit_passes.hpp"
 
 namespace rehearse::inline strategy {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "strategy/stage_plan.hpp"
+#include "strategy/layout/stage_plan.hpp"
 
 namespace rehearse::inline strategy {
 

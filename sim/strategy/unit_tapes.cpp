@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "strategy/layout/stage_plan.hpp"
 #include "strategy/program_builder.hpp"
-#include "strategy/stage_plan.hpp"
 #include "strategy/unit_tapes.hpp"
 
 namespace rehearse::inline strategy {

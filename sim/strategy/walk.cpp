@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "strategy/layout/stage_runner.hpp"
 #include "strategy/side_by_side.hpp"
-#include "strategy/stage_runner.hpp"
 #include "strategy/unit_passes.hpp"
 
 namespace rehearse::inline strategy {

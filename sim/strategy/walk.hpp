@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "strategy/layout/stage_plan.hpp"
 #include "strategy/optimizer_step.hpp"
-#include "strategy/stage_plan.hpp"
 
 namespace rehearse::inline strategy {
 

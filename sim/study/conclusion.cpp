@@ -11,7 +11,7 @@
 
 #include "base/quantity.hpp"
 #include "config/count.hpp"
-#include "config/json_text.hpp"
+#include "config/json/json_text.hpp"
 #include "report/training_kind.hpp"
 #include "view/digits.hpp"
 

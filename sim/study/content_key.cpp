@@ -8,7 +8,7 @@
 
 #include "base/data_folder.hpp"
 #include "cluster/cluster.hpp"
-#include "config/json_text.hpp"
+#include "config/json/json_text.hpp"
 #include "config/whole_file.hpp"
 
 namespace rehearse::inline study {

@@ -15,7 +15,7 @@
 #include <string_view>
 
 #include "base/hash.hpp"
-#include "config/json_text.hpp"
+#include "config/json/json_text.hpp"
 
 namespace rehearse::inline study {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "config/json_text.hpp"
+#include "config/json/json_text.hpp"
 #include "engine/engine.hpp"
 #include "predict/measured_job.hpp"
 #include "predict/predict.hpp"

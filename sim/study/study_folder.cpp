@@ -8,7 +8,7 @@
 
 #include "base/printable.hpp"
 #include "base/stop_signal.hpp"
-#include "config/json_text.hpp"
+#include "config/json/json_text.hpp"
 #include "config/output_files.hpp"
 #include "config/whole_file.hpp"
 #include "html/html.hpp"

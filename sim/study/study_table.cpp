@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "base/quantity.hpp"
-#include "config/json_text.hpp"
+#include "config/json/json_text.hpp"
 #include "report/memory_verdict.hpp"
 #include "study/conclusion.hpp"
 #include "study/study_view.hpp"

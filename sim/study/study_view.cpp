@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "config/json_text.hpp"
+#include "config/json/json_text.hpp"
 #include "study/conclusion.hpp"
 #include "view/csv_table.hpp"
 #include "view/page.hpp"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/child_pool.hpp"
-#include "config/json_text.hpp"
+#include "config/json/json_text.hpp"
 #include "report/memory_verdict.hpp"
 #include "validation/facets.hpp"
 #include "validation/foretold.hpp"

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "config/json_text.hpp"
+#include "config/json/json_text.hpp"
 #include "validation/cells.hpp"
 #include "validation/scoreboard_json.hpp"
 #include "validation/views.hpp"

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
-#include "config/json_text.hpp"
+#include "config/json/json_text.hpp"
 #include "convergence/forecast.hpp"
 #include "convergence/observation.hpp"
 

@@ -9,7 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/percentile.hpp"
-#include "config/json_text.hpp"
+#include "config/json/json_text.hpp"
 #include "config/record_set.hpp"
 #include "config/whole_file.hpp"
 

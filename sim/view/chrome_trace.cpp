@@ -7,7 +7,7 @@
 #include <set>
 #include <tuple>
 
-#include "config/json_text.hpp"
+#include "config/json/json_text.hpp"
 #include "report/memory_timeline.hpp"
 #include "view/views.hpp"
 

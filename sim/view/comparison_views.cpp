@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "config/count.hpp"
-#include "config/json_record.hpp"
-#include "config/json_text.hpp"
+#include "config/json/json_record.hpp"
+#include "config/json/json_text.hpp"
 #include "report/memory_verdict.hpp"
 #include "report/training_kind.hpp"
 #include "view/answer.hpp"

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <set>
 
-#include "config/json_text.hpp"
+#include "config/json/json_text.hpp"
 #include "report/prediction_interval.hpp"
 #include "view/csv_table.hpp"
 #include "view/json_view.hpp"

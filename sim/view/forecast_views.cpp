@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "config/json_text.hpp"
+#include "config/json/json_text.hpp"
 #include "view/table.hpp"
 
 namespace rehearse::inline view {

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "config/json_place.hpp"
+#include "config/json/json_place.hpp"
 #include "convergence/strategy_forecast.hpp"
 #include "view/json_view.hpp"
 

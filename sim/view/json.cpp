@@ -1,5 +1,5 @@
-#include "config/json_listed.hpp"
-#include "config/json_text.hpp"
+#include "config/json/json_listed.hpp"
+#include "config/json/json_text.hpp"
 #include "view/json_view.hpp"
 #include "view/report_fields.hpp"
 #include "view/views.hpp"

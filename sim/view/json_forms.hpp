@@ -1,6 +1,6 @@
 #pragma once
 
-#include "config/json_record.hpp"
+#include "config/json/json_record.hpp"
 #include "report/paced_updates.hpp"
 #include "report/report.hpp"
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "config/count.hpp"
-#include "config/json_text.hpp"
+#include "config/json/json_text.hpp"
 #include "view/page.hpp"
 
 namespace rehearse::inline view {

@@ -19,8 +19,8 @@ std::string verdict(const MemoryFit& fit, const Page& page) {
 }
 
 void add_kind(const std::string& name, Bytes size, Bytes scale, Page& page) {
-  constexpr std::size_t kFigures = 26;  // name, size and the spaces between
-  const std::string blocks = bar(size / scale, page.body_width() - kFigures);
+  constexpr std::size_t kBeside = 26;  // name, size and the spaces between
+  const std::string blocks = bar(size / scale, page.body_width() - kBeside);
   page.field("", left(name, 15) + right(format(size), 9) + "  " + page.ink(Ink::compute, blocks));
 }
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "config/json_record.hpp"
-#include "config/json_text.hpp"
+#include "config/json/json_record.hpp"
+#include "config/json/json_text.hpp"
 #include "model/memory_tape.hpp"
 #include "view/table.hpp"
 

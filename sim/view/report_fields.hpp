@@ -6,7 +6,7 @@
 #include <tuple>
 #include <vector>
 
-#include "config/json_record.hpp"
+#include "config/json/json_record.hpp"
 #include "convergence/pace.hpp"
 #include "report/memory_verdict.hpp"
 #include "report/prediction_interval.hpp"

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "config/json_record.hpp"
-#include "config/json_text.hpp"
+#include "config/json/json_record.hpp"
+#include "config/json/json_text.hpp"
 #include "report/report.hpp"
 
 /// Forms of single values, and entries of more than one member, of which report_fields.hpp is made.

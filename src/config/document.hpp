@@ -20,6 +20,7 @@ namespace rehearse::inline config {
 /// would be read as octal, NaN and infinities are errors. This is the only code that knows
 /// yaml-cpp.
 class Document;
+class Draft;
 struct DocumentNode;
 
 class Map;
@@ -72,6 +73,7 @@ class Value {
 
  private:
   friend class Document;
+  friend class Draft;
   friend class Map;
   bool is_stand_in() const;
   Value(std::shared_ptr<const Document> document, const DocumentNode* node, std::string path)

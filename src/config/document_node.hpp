@@ -22,6 +22,7 @@ struct DocumentNode {
   TextPosition place;
   std::string text;                    ///< of a scalar
   bool quoted = false;                 ///< a scalar in quotes, or a block of text: never a number
+  bool flow = false;                   ///< a map or a list that is written as {...} or [...]
   std::vector<DocumentNode> items;     ///< of a list
   std::vector<DocumentEntry> entries;  ///< of a map, in the order of the file
   std::unordered_map<std::string, std::size_t> index;  ///< of a map: from key to entry

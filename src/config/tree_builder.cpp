@@ -90,13 +90,15 @@ void TreeBuilder::OnScalar(const YAML::Mark& mark, const std::string& tag, YAML:
 }
 
 void TreeBuilder::OnSequenceStart(const YAML::Mark& mark, const std::string& tag,
-                                  YAML::anchor_t anchor, YAML::EmitterStyle::value) {
+                                  YAML::anchor_t anchor, YAML::EmitterStyle::value style) {
   open(Kind::list, mark, tag, anchor);
+  open_.back().node.flow = style == YAML::EmitterStyle::Flow;
 }
 
 void TreeBuilder::OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                             YAML::EmitterStyle::value) {
+                             YAML::EmitterStyle::value style) {
   open(Kind::map, mark, tag, anchor);
+  open_.back().node.flow = style == YAML::EmitterStyle::Flow;
 }
 
 void TreeBuilder::OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) {

@@ -8,7 +8,7 @@
 
 #include "base/number.hpp"
 #include "config/fields.hpp"
-#include "config/json_text.hpp"
+#include "config/json/json_text.hpp"
 #include "config/mistakes.hpp"
 #include "convergence/curve_keys.hpp"
 #include "convergence/staleness_bound.hpp"

@@ -1,5 +1,6 @@
-# Builds for Linux of glibc 2.28, whatever glibc this machine has: by Zig's clang, its libc++ and its stubs of the C
-# library. `package` sets REHEARSE_ZIG, the folder of its compilers, and REHEARSE_ZIG_PREFIX, of libraries built by them.
+# Builds for Linux of glibc 2.28, whatever glibc this machine has: by Zig's clang, its libc++ and
+# its stubs of the C library. `package` sets REHEARSE_ZIG, the folder of its compilers, and
+# REHEARSE_ZIG_PREFIX, of libraries built by them.
 set(CMAKE_SYSTEM_NAME Linux) # not this system: SimGrid adds /usr/include where it is
 set(CMAKE_SYSTEM_PROCESSOR $ENV{REHEARSE_ZIG_PROCESSOR})
 set(CMAKE_C_COMPILER $ENV{REHEARSE_ZIG}/cc)

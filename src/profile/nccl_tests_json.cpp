@@ -7,7 +7,7 @@
 
 #include "base/error.hpp"
 #include "config/foreign_file.hpp"
-#include "config/json_text.hpp"
+#include "config/json/json_text.hpp"
 #include "profile/nccl_devices.hpp"
 
 namespace rehearse::inline profile {

@@ -12,7 +12,7 @@
 
 #include "base/error.hpp"
 #include "base/number.hpp"
-#include "config/json_text.hpp"
+#include "config/json/json_text.hpp"
 
 namespace rehearse::inline profile {
 namespace {

@@ -12,7 +12,7 @@
 #include "base/data_folder.hpp"
 #include "base/random.hpp"
 #include "engine/engine.hpp"
-#include "predict/error_sources.hpp"
+#include "predict/intervals/error_sources.hpp"
 #include "predict/predict.hpp"
 #include "profile/compute_error.hpp"
 #include "profile/import.hpp"

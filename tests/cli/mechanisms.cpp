@@ -1,6 +1,6 @@
 // What the interval of a step consists of, beside simulations of the same step with a part of its
 // times longer.
-#include "predict/mechanisms.hpp"
+#include "predict/intervals/mechanisms.hpp"
 
 #include <fmt/format.h>
 

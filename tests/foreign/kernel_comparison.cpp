@@ -1,5 +1,5 @@
 // A step's kernels beside a trace's: both made by hand, so that every number can be worked out.
-#include "foreign/kernel_comparison.hpp"
+#include "foreign/traces/kernel_comparison.hpp"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>

@@ -7,7 +7,7 @@
 
 #include "../scratch.hpp"
 #include "base/error.hpp"
-#include "foreign/kineto_profile.hpp"
+#include "foreign/traces/kineto_profile.hpp"
 
 namespace rehearse {
 BOOST_AUTO_TEST_SUITE(foreign_kineto)

@@ -3,7 +3,7 @@
 
 #include "../scratch.hpp"
 #include "base/error.hpp"
-#include "foreign/import_log.hpp"
+#include "foreign/logs/import_log.hpp"
 
 namespace rehearse {
 BOOST_AUTO_TEST_SUITE(foreign_logs)

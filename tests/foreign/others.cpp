@@ -5,8 +5,8 @@
 #include "../scratch.hpp"
 #include "base/error.hpp"
 #include "foreign/calibrate.hpp"
-#include "foreign/chakra_schedule.hpp"
 #include "foreign/topology.hpp"
+#include "foreign/traces/chakra_schedule.hpp"
 #include "scenario/scenario.hpp"
 
 namespace rehearse {

@@ -5,7 +5,7 @@
 #include "../scratch.hpp"
 #include "base/error.hpp"
 #include "foreign/entry.hpp"
-#include "foreign/kineto_work.hpp"
+#include "foreign/traces/kineto_work.hpp"
 
 namespace rehearse {
 BOOST_AUTO_TEST_SUITE(foreign_readers)

@@ -10,7 +10,7 @@
 
 #include "base/data_folder.hpp"
 #include "kept.hpp"
-#include "model/hugging_face.hpp"
+#include "model/hugging_face/hugging_face.hpp"
 
 namespace rehearse {
 BOOST_AUTO_TEST_SUITE(adaptation_test)

@@ -8,7 +8,7 @@
 
 #include "base/data_folder.hpp"
 #include "kept.hpp"
-#include "model/hugging_face.hpp"
+#include "model/hugging_face/hugging_face.hpp"
 
 namespace rehearse {
 BOOST_AUTO_TEST_SUITE(against_transformers_test)

@@ -13,8 +13,8 @@
 #include "config/document.hpp"
 #include "kept.hpp"
 #include "model/architecture.hpp"
-#include "model/derived_family.hpp"
-#include "model/hugging_face.hpp"
+#include "model/hugging_face/derived_family.hpp"
+#include "model/hugging_face/hugging_face.hpp"
 #include "model/memory_tape.hpp"
 
 namespace rehearse {

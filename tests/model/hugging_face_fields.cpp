@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "model/hugging_face.hpp"
+#include "model/hugging_face/hugging_face.hpp"
 
 namespace rehearse {
 BOOST_AUTO_TEST_SUITE(hugging_face_fields_test)

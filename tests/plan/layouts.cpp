@@ -12,7 +12,7 @@
 #include "../study/fixtures.hpp"
 #include "base/child_process.hpp"
 #include "base/random.hpp"
-#include "planner/layout_simulator.hpp"
+#include "planner/layouts/layout_simulator.hpp"
 #include "planner/run_plan.hpp"
 #include "study/simulator.hpp"
 

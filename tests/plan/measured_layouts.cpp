@@ -10,7 +10,7 @@
 
 #include "../study/fixtures.hpp"
 #include "base/child_process.hpp"
-#include "planner/layout_simulator.hpp"
+#include "planner/layouts/layout_simulator.hpp"
 
 namespace data = boost::unit_test::data;
 

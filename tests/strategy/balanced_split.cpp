@@ -6,8 +6,8 @@
 #include <numeric>
 #include <random>
 
-#include "strategy/balanced_split.hpp"
 #include "strategy/jobs.hpp"
+#include "strategy/layout/balanced_split.hpp"
 
 namespace rehearse {
 BOOST_AUTO_TEST_SUITE(balanced_split_test)

@@ -10,7 +10,7 @@
 #include "report/report.hpp"
 #include "report/update_log.hpp"
 #include "strategy/jobs.hpp"
-#include "strategy/server_host.hpp"
+#include "strategy/server/server_host.hpp"
 
 namespace rehearse {
 

@@ -1,5 +1,5 @@
 // How fast a parameter server goes on its host, and what it makes of a run.
-#include "strategy/server_host.hpp"
+#include "strategy/server/server_host.hpp"
 
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>

@@ -9,7 +9,7 @@
 
 #include "base/error.hpp"
 #include "strategy/build_schedule.hpp"
-#include "strategy/layout_holdings.hpp"
+#include "strategy/layout/layout_holdings.hpp"
 #include "strategy/outer/period.hpp"
 #include "strategy/sharding_groups.hpp"
 #include "strategy/sync/programs.hpp"

@@ -7,13 +7,13 @@
 #include "base/error.hpp"
 #include "strategy/buckets.hpp"
 #include "strategy/holdings.hpp"
+#include "strategy/sync/bucket_reduction.hpp"
 #include "strategy/sync/programs.hpp"
 
 namespace rehearse::inline strategy {
 
 namespace {
 
-constexpr Bytes kMiB(1024.0 * 1024.0);
 /// distributed_data_parallel.py: gradients of a bucket, and of each replica where that is more.
 constexpr double kBucketElements = 40e6, kBucketElementsPerReplica = 1e6;
 

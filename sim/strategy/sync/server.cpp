@@ -6,8 +6,8 @@
 
 #include "model/parallel.hpp"
 #include "strategy/holdings.hpp"
+#include "strategy/layout/stage_plan.hpp"
 #include "strategy/outer/outer_step.hpp"
-#include "strategy/stage_plan.hpp"
 #include "strategy/sync/programs.hpp"
 #include "strategy/sync/server_messages.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "strategy/server_parts.hpp"
+#include "strategy/server/server_parts.hpp"
 #include "strategy/sync/programs.hpp"
 
 namespace rehearse::inline strategy {

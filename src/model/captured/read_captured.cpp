@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "base/error.hpp"
-#include "config/json_place.hpp"
+#include "config/json/json_place.hpp"
 #include "config/record_set.hpp"
 #include "config/whole_file.hpp"
 #include "model/captured/captured.hpp"
