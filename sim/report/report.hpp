@@ -15,6 +15,7 @@
 #include "convergence/staleness_histogram.hpp"
 #include "convergence/strategy_forecast.hpp"
 #include "memory/memory.hpp"
+#include "report/work.hpp"
 #include "scenario/scenario.hpp"
 #include "schedule/other_jobs.hpp"
 #include "trace/trace.hpp"
@@ -273,6 +274,7 @@ struct Report {
   std::int64_t batch_per_gpu = 0;
   std::int64_t global_batch = 0;  ///< samples per step of all workers
   std::size_t ranks = 0, nodes = 0;
+  WorkKind work = WorkKind::one_gpu;
   std::string fidelity;  ///< "hop", "flow", "folded (16 of 4096 ranks simulated)"
 
   /// Mean of the measured steps; of a parameter server what one global batch takes.

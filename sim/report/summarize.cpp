@@ -34,6 +34,7 @@ void add_identity(const Basis& basis, Report& report) {
   report.global_batch = static_cast<std::int64_t>(basis.facts.schedule.samples_per_iteration);
   report.ranks = static_cast<std::size_t>(basis.ranks);
   report.nodes = scenario.cluster.node_count();
+  report.work = work_of(scenario);
   report.fidelity = basis.facts.fidelity;
   report.seed = basis.facts.schedule.seed;
   report.replications = basis.facts.replications;

@@ -60,6 +60,7 @@ constexpr auto json_fields(const LossCost*) {
 namespace rehearse::inline view {
 
 constexpr std::size_t json_count(const MemoryKind*) { return kMemoryKinds; }
+constexpr std::size_t json_count(const WorkKind*) { return kWorks; }
 constexpr std::size_t json_count(const CostFamily*) { return kCostFamilies; }
 constexpr std::size_t json_count(const CostGround*) { return kCostGrounds; }
 
@@ -339,7 +340,7 @@ constexpr auto json_fields(const Report*) {
       field("cluster", &Report::cluster), field("strategy", &Report::strategy),
       field("framework", &Report::framework), field("precision", &Report::precision),
       field("batch_per_gpu", &Report::batch_per_gpu), field("global_batch", &Report::global_batch),
-      field("ranks", &Report::ranks), field("nodes", &Report::nodes),
+      field("ranks", &Report::ranks), field("nodes", &Report::nodes), field("work", &Report::work),
       field("fidelity", &Report::fidelity),
 
       field("step_time_s", &Report::step_time),

@@ -31,8 +31,4 @@ bool has_fast_links(const Cluster& cluster) {
   });
 }
 
-bool trains_adapters(const Model& model) {
-  return 2 * model.trainable_parameters() < model.parameters();
-}
-
 }  // namespace rehearse::inline prediction

@@ -16,7 +16,5 @@ bool is_computed(const std::vector<StepCosts>& costs);
 bool has_updates(const Schedule& schedule);
 /// Whether GPUs exchange over NVLink and nodes over RDMA, as those of most measured rows do.
 bool has_fast_links(const Cluster& cluster);
-/// Whether less than half of the parameters are trained.
-bool trains_adapters(const Model& model);
 
 }  // namespace rehearse::inline prediction

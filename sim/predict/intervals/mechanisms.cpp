@@ -12,6 +12,7 @@
 #include "report/anatomy.hpp"
 #include "report/common_errors.hpp"
 #include "report/run_facts.hpp"
+#include "report/work.hpp"
 #include "scenario/speed_spread.hpp"
 
 namespace rehearse::inline prediction {

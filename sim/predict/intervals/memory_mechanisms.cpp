@@ -6,6 +6,7 @@
 
 #include "predict/intervals/interval_errors.hpp"
 #include "predict/intervals/interval_facts.hpp"
+#include "report/work.hpp"
 
 namespace rehearse::inline prediction {
 namespace {
