@@ -192,7 +192,7 @@ BOOST_AUTO_TEST_CASE(hooks_of_zero_3_stand_at_each_module_with_parameters) {
 // as many threads on each. Four ranks on two cores of a node's own compute twice as long, which is
 // not played.
 BOOST_AUTO_TEST_CASE(threads_that_stood_ready_as_recorded_widen_the_interval) {
-  const Headline best{.step_time = Seconds(2), .samples_per_s = 8};
+  const Headline best{.step_time = Seconds(2), .samples_per_s = 8, .staleness = {}};
   Cluster cluster;
   cluster.groups.resize(1);
   cluster.groups.front().nodes = 2;
