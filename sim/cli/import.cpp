@@ -90,6 +90,10 @@ void add_import(CLI::App& app) {
   add_import_profiler(import_app);
   add_import_chakra(import_app);
   add_import_topology(import_app);
+  import_app.footer(
+      "`rehearse import record SECOND --append FIRST` gives a record the batches and collectives "
+      "of\n"
+      "another; it is Python's, as `rehearse record` is.");
 }
 
 }  // namespace rehearse::inline cli

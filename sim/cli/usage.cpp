@@ -36,7 +36,8 @@ std::vector<std::string> option_names(const CLI::App& app) {
 
 /// Whether Python or the launcher does it, which find this program.
 bool is_beside_this_program(const std::string& word) {
-  return word == "record" || word == "capture" || word == "calibrate" || word == "testbed";
+  return word == "import record" || word == "record" || word == "capture" || word == "calibrate" ||
+         word == "testbed";
 }
 
 }  // namespace
@@ -52,10 +53,11 @@ std::string usage_message(const CLI::App& app, const CLI::ParseError& wrong, int
     if (std::find(commands.begin(), commands.end(), word) != commands.end()) {
       command = command->get_subcommand(word);
       path += " " + word;
-    } else if (command == &app && is_beside_this_program(word)) {
+    } else if (const std::string whole = command == &app ? word : command->get_name() + " " + word;
+               is_beside_this_program(whole)) {
       return with_remedy(
-          fmt::format("{} is no command of this program alone", word),
-          fmt::format("./rehearse {} in a checkout, or the wheel's rehearse {}", word, word));
+          fmt::format("{} is no command of this program alone", whole),
+          fmt::format("./rehearse {} in a checkout, or the wheel's rehearse {}", whole, whole));
     } else if (!commands.empty() && word.rfind('-', 0) != 0) {
       return with_remedy(
           fmt::format("unknown command \"{}\"", word),

@@ -105,6 +105,17 @@ std::size_t Cluster::gpu_count() const {
   return count;
 }
 
+std::optional<Cluster::CoreLoad> Cluster::core_load() const {
+  if (!shared_cores && !run_queue) return std::nullopt;
+  int ranks = static_cast<int>(gpu_count());
+  if (!shared_cores) {
+    ranks = 0;
+    for (const NodeGroup& group : groups) ranks = std::max(ranks, group.node.gpus);
+  }
+  return CoreLoad{.threads = ranks * (run_queue ? run_queue->threads_per_rank : 1),
+                  .cores = shared_cores ? *shared_cores : run_queue->cores};
+}
+
 const NodeGroup& Cluster::group_of(NodeId id) const {
   std::size_t end = 0;
   for (const NodeGroup& group : groups) {

@@ -199,6 +199,14 @@ struct Cluster {
     double slowdown = 1, spread = 0, drift = 0;
   };
   std::optional<BusyCores> busy_cores{};
+  /// What a recorded run's threads stood in the run queue of its CPUs, as the kernel counts it
+  /// (/proc/PID/schedstat). `ready`: of a step's `step`, in which a rank's thread was ready and had
+  /// no core. `ranks` of `threads_per_rank` shared the `cores` of one machine then.
+  struct RunQueue {
+    Seconds ready, step;
+    int ranks = 1, threads_per_rank = 1, cores = 1;
+  };
+  std::optional<RunQueue> run_queue{};
   /// Head start over sockets: the mean part of a message that those under way through a sender's
   /// port get ahead of one that comes to it. It counts before they share the port; 0: nothing, 1 or
   /// more: mostly all.
@@ -209,6 +217,13 @@ struct Cluster {
 
   std::size_t node_count() const;
   std::size_t gpu_count() const;
+  /// Threads that compute on the cores of one machine, of its nodes the fullest. Nothing: neither
+  /// shared_cores nor run_queue says how many cores there are.
+  struct CoreLoad {
+    int threads = 1, cores = 1;
+    double on_each() const { return static_cast<double>(threads) / cores; }
+  };
+  std::optional<CoreLoad> core_load() const;
   /// The node with this index, counted through the groups in order.
   const Node& node(NodeId id) const;
   const NodeGroup& group_of(NodeId id) const;

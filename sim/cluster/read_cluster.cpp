@@ -74,6 +74,24 @@ void read_collectives(Map& map, Cluster& cluster) {
   cluster.collectives = CollectiveModel::nccl;
 }
 
+Cluster::RunQueue read_run_queue(const Value& value) {
+  Map map = value.as_map();
+  const auto count = [&](const char* key) {
+    return static_cast<int>(map.integer_or(key, 1, 1, kMostCores));
+  };
+  const Value ready = map.require("ready"), step = map.require("step");
+  const Cluster::RunQueue read{.ready = ready.as_seconds(),
+                               .step = step.as_seconds(),
+                               .ranks = count("ranks"),
+                               .threads_per_rank = count("threads_per_rank"),
+                               .cores = count("cores")};
+  if (read.step <= Seconds(0)) step.fail("a step takes time", "give its length");
+  if (read.ready > read.step)
+    ready.fail("a thread is ready for no longer than the step takes", "give `step` or less");
+  map.finish();
+  return read;
+}
+
 /// What an inline cluster and one that is used say alike about the whole of it.
 void read_common(Map& map, Cluster& cluster) {
   read_collectives(map, cluster);
@@ -95,6 +113,8 @@ void read_common(Map& map, Cluster& cluster) {
       slowdown.fail("cores are no faster for being busy", "give 1 or more");
     measured.finish();
   }
+  if (const std::optional<Value> queue = map.optional("run_queue"))
+    cluster.run_queue = read_run_queue(*queue);
   if (const std::optional<Value> ahead = map.optional("head_start"))
     cluster.head_start = ahead->as_non_negative_number();
   if (const std::optional<Value> steps = map.optional("measured_steps"))

@@ -27,8 +27,14 @@ std::size_t Cores::next() const {
 /// Brings what remains up to now, before the share or a slowdown changes.
 void Cores::advance(double now) {
   const double elapsed = now - since_;
-  for (Running& running : running_)
+  const double ready = 1 - std::min(1.0, cores_ / static_cast<double>(running_.size()));
+  for (Running& running : running_) {
     running.remaining = std::max(running.remaining - elapsed * share() / running.slowdown, 0.0);
+    if (running.task.kind != Task::Kind::operation) continue;
+    Stay& stay = stays_[running.task.of];
+    stay.whole += elapsed;
+    stay.ready += elapsed * ready;
+  }
   since_ = now;
   ++version_;
 }
@@ -36,6 +42,7 @@ void Cores::advance(double now) {
 void Cores::begin(Task task, double duration, double slowdown, double now) {
   advance(now);
   running_.push_back({.task = task, .remaining = duration, .slowdown = slowdown});
+  if (task.kind == Task::Kind::operation && task.of >= stays_.size()) stays_.resize(task.of + 1);
 }
 
 void Cores::slow(Task task, double slowdown, double now) {
@@ -44,6 +51,11 @@ void Cores::slow(Task task, double slowdown, double now) {
                                   [task](const Running& running) { return running.task == task; });
   check(found != running_.end(), "a computation that is slowed down does not run");
   found->slowdown = slowdown;
+}
+
+double Cores::ready_share(std::uint32_t rank) const {
+  if (rank >= stays_.size() || stays_[rank].whole <= 0) return 0;
+  return stays_[rank].ready / stays_[rank].whole;
 }
 
 std::size_t Cores::operations() const {

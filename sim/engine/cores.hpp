@@ -32,6 +32,9 @@ class Cores {
   /// Ends the task that next_end() speaks of.
   Task end_next(double now);
 
+  /// Of the time that a rank's computations have been here, the share in which they stood ready and
+  /// had no core; 0 where there were none.
+  double ready_share(std::uint32_t rank) const;
   /// Operations of ranks that run.
   std::size_t operations() const;
   bool idle() const { return running_.empty(); }
@@ -47,6 +50,11 @@ class Cores {
     double remaining = 0, slowdown = 1;
   };
 
+  /// How long a rank's computations were here, and without a core.
+  struct Stay {
+    double whole = 0, ready = 0;
+  };
+
   double share() const;
   double left_of(const Running& running) const;
   std::size_t next() const;
@@ -54,6 +62,7 @@ class Cores {
 
   double cores_, busy_;
   std::vector<Running> running_;  // in the order of their beginning
+  std::vector<Stay> stays_;       // by rank, as far as some came
   double since_ = 0;              // when `remaining` held
   std::uint32_t version_ = 0;
 };

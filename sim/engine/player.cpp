@@ -84,7 +84,11 @@ Trace Player::play() {
     throw StuckError(
         "error: the simulation cannot finish: every operation that is left waits for another\n" +
         waiting_list());
-  return shared_.recorder.take();
+  Trace trace = shared_.recorder.take();
+  if (shared_.cluster.shared_cores)
+    for (std::uint32_t r = 0; r < ranks_.size(); ++r)
+      trace.ready_share.push_back(pace_.ready_share(r));
+  return trace;
 }
 
 void Player::begin() {

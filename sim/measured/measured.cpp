@@ -7,10 +7,12 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "base/error.hpp"
 #include "base/number.hpp"
+#include "base/percentile.hpp"
 #include "config/document.hpp"
 #include "config/whole_file.hpp"
 #include "profile/comm_profile.hpp"
@@ -30,8 +32,9 @@ std::size_t order_of(const std::string& kind) {
   return static_cast<std::size_t>(std::ranges::find(kKinds, kind) - kKinds.begin());
 }
 
-/// The largest batch of a compute profile: what a run trains with, or the last that was measured.
-void add_compute(const fs::path& file, MeasuredFolder& found) {
+/// Of a compute profile one batch: what the recorded run trains with, where `batch` says it (others
+/// are of records that were joined to it); else the largest that was measured.
+void add_compute(const fs::path& file, std::int64_t batch, MeasuredFolder& found) {
   const ComputeProfile profile = read_compute_profile(Document::load(file)->root());
   found.command = profile.origin.command;
   found.device = profile.origin.device;
@@ -45,7 +48,8 @@ void add_compute(const fs::path& file, MeasuredFolder& found) {
   for (const OptimizerTime& one : profile.optimizers)
     found.parts.push_back({"optimizer", before + one.kind, one.time, one.spread});
   if (profile.points.empty()) return;
-  const BatchPoint& point = profile.points.back();
+  const auto own = std::ranges::find(profile.points, batch, &BatchPoint::batch);
+  const BatchPoint& point = own == profile.points.end() ? profile.points.back() : *own;
   if (!several) found.batch = point.batch;
   found.parts.push_back({"forward", before + "all units", point.whole.forward});
   found.parts.push_back({"backward", before + "all units", point.whole.backward});
@@ -93,8 +97,6 @@ void add_record(const fs::path& file, MeasuredFolder& found) {
   if (const auto run = map.optional("run")) {
     Map of_run = run->as_map();
     found.ranks = of_run.integer_or("ranks", 0, 0, kMostRanks);
-    if (of_run.has("batch_per_rank") && of_run.require("batch_per_rank").shown() != "unknown")
-      found.batch = of_run.require("batch_per_rank").as_integer(1, kMostBatch);
   }
   const auto seen = map.optional("collectives");
   if (!seen || seen->as_list().empty()) return;
@@ -148,19 +150,77 @@ std::vector<fs::path> profiles_in(const fs::path& folder) {
   return files;
 }
 
+/// Samples that a rank of a recorded run trains with at once; 0: none was recorded, or nobody
+/// knows.
+std::int64_t recorded_batch(const fs::path& file) {
+  if (!fs::exists(file)) return 0;
+  const auto run = Document::load(file)->root().as_map().optional("run");
+  if (!run) return 0;
+  Map of_run = run->as_map();
+  if (!of_run.has("batch_per_rank") || of_run.require("batch_per_rank").shown() == "unknown")
+    return 0;
+  return of_run.require("batch_per_rank").as_integer(1, kMostBatch);
+}
+
 void read_folder(const fs::path& folder, MeasuredFolder& found) {
-  for (const fs::path& file : profiles_in(folder)) add_compute(file, found);
+  const fs::path record = folder / "record.yaml";
+  const std::int64_t batch = recorded_batch(record);
+  for (const fs::path& file : profiles_in(folder)) add_compute(file, batch, found);
   if (fs::exists(folder / "comm.yaml")) add_curves(folder / "comm.yaml", found);
-  if (fs::exists(folder / "record.yaml")) add_record(folder / "record.yaml", found);
+  if (fs::exists(record)) add_record(record, found);
+  if (batch > 0) found.batch = batch;
   if (fs::exists(folder / "kernels.csv")) add_kernels(folder / "kernels.csv", found);
 }
 
+/// A report `rehearse.step/1` of `calibrate step`: the mean of the ranks' medians, and how far the
+/// quartiles of all their steps are apart.
+void add_steps(const fs::path& file, MeasuredFolder& found) {
+  const auto report = nlohmann::json::parse(read_whole_file(file));
+  found.command = report.at("command");
+  found.device = report.at("hardware");
+  found.library = report.at("libtorch");
+  found.model = report.at("model");
+  found.precision = report.at("precision");
+  found.batch = report.at("batch_per_rank");
+  std::vector<Seconds> steps;
+  std::map<std::string, Seconds> phases;
+  Seconds medians(0), waited(0);
+  for (const auto& rank : report.at("per_rank")) {
+    std::vector<Seconds> own;
+    for (const double step : rank.at("step_times_s")) own.emplace_back(step);
+    if (own.empty()) continue;
+    ++found.ranks;
+    medians += percentile(own, 0.5);
+    steps.insert(steps.end(), own.begin(), own.end());
+    for (const auto& [name, time] : rank.at("phases").items())
+      phases[name.substr(0, name.rfind("_s"))] += Seconds(time.get<double>());
+    waited += Seconds(rank.value("waited_s", 0.0));
+  }
+  if (found.ranks == 0) return;
+  const double share = 1.0 / static_cast<double>(found.ranks);
+  const double apart = (percentile(steps, 0.75) - percentile(steps, 0.25)) / (medians * share);
+  found.parts.push_back({"step", "the whole step", medians * share, apart});
+  for (const auto& [name, time] : phases)
+    if (order_of(name) < kKinds.size()) found.parts.push_back({name, "of a step", time * share});
+  found.parts.push_back({"waiting", "for collectives", waited * share});
+}
+
 void read_file(const fs::path& file, MeasuredFolder& found) {
-  const bool has_curves = Document::load(file)->root().as_map().has("curves");
-  if (has_curves) {
+  Map map = Document::load(file)->root().as_map();
+  if (map.has("per_rank")) {
+    try {
+      return add_steps(file, found);
+    } catch (const nlohmann::json::exception&) {
+      map.where().fail("this is no whole report of `rehearse calibrate step`", "measure it again");
+    }
+  }
+  if (map.has("products"))
+    map.where().fail("a fit of kernels holds no times",
+                     "its list `measured` says how far each kind of kernel was off");
+  if (map.has("curves")) {
     add_curves(file, found);
   } else {
-    add_compute(file, found);
+    add_compute(file, 0, found);
   }
 }
 

@@ -48,7 +48,8 @@ struct RecordedKernel {
 std::vector<RecordedKernel> read_recorded_kernels(const std::filesystem::path& file);
 
 /// Reads a folder with `profile.yaml` or `compute/*.yaml`, `comm.yaml`, `record.yaml` and
-/// `kernels.csv`, each where it is there; or one such profile. InputError where nothing of it is
+/// `kernels.csv`, each where it is there; or one such profile, or a report of `calibrate step`.
+/// InputError where nothing of it is
 /// there, or where a file is wrong.
 MeasuredFolder read_measured(const std::filesystem::path& place);
 /// Whether a folder holds measurements: a record, or what `calibrate` writes.

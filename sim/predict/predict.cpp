@@ -20,6 +20,7 @@
 #include "predict/synchronous_part.hpp"
 #include "report/anatomy.hpp"
 #include "report/compute_grounds.hpp"
+#include "report/measures.hpp"
 #include "report/run_facts.hpp"
 #include "report/steady_state.hpp"
 #include "strategy/server/server_host.hpp"
@@ -349,6 +350,10 @@ Prediction predict(const Scenario& scenario, Machine machine, const Options& opt
     result.error_sources = shifted->error_sources(result.trace);
     for (ErrorSource& source : error_sources(mechanisms, headline(facts)))
       result.error_sources.push_back(std::move(source));
+    const double computing = anatomy.breakdown.compute / anatomy.step;
+    if (auto source = run_queue_source(scenario.cluster, headline(facts), computing,
+                                       computing * ready_share(facts).value_or(0)))
+      result.error_sources.push_back(std::move(*source));
     facts.error_sources = result.error_sources;
     for (const Mechanism& one : simulated_mechanisms(result.error_sources, mechanisms))
       mechanisms.push_back(one);

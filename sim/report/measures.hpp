@@ -22,6 +22,10 @@ MemoryDevice memory_device(const Scenario& scenario, const Schedule& schedule, R
 /// The same by the schedule's programs, each of its first rank.
 std::vector<MemoryDevice> memory_devices(const Scenario& scenario, const Schedule& schedule);
 
+/// Of the ranks' computing the mean share in which they stand ready and others have the cores;
+/// nothing where none are shared.
+std::optional<double> ready_share(const RunFacts& facts);
+
 /// Memory of the GPU with the least room left; nothing if the schedule says nothing of memory.
 std::optional<MemoryReport> memory_report(const RunFacts& facts);
 /// MemoryReport::largest_batch_per_gpu of the report of the scenario's own batch; nothing where its

@@ -255,6 +255,17 @@ struct ComputeReport {
   std::vector<UnitReport> units;
 };
 
+/// Threads that compute on the cores of one machine, and how long they wait for one.
+struct CoresReport {
+  int threads = 1, cores = 1;
+  /// Of a step of a rank, in which its thread stands ready and others have the cores, as played;
+  /// nothing: nodes share no cores.
+  std::optional<Seconds> ready{};
+  /// The same of the recorded run's step (Cluster::RunQueue).
+  std::optional<Seconds> recorded_ready{}, recorded_step{};
+
+  bool oversubscribed() const { return threads > cores; }
+};
 /// Everything `rehearse run` answers; each view (terminal, JSON, CSV) shows these same numbers.
 /// What a network is, whatever it runs on.
 struct ArchitectureReport {
@@ -326,6 +337,8 @@ struct Report {
 
   std::vector<CollectiveReport> collectives;
   std::vector<ComputeReport> compute;
+
+  std::optional<CoresReport> cores{};  ///< where the cluster says how many there are
 
   std::vector<OtherJobReport> other_jobs;
   /// Time that a step would take if the other jobs did not run.

@@ -109,6 +109,20 @@ void add_other_jobs(const RunFacts& facts, Report& report) {
   }
 }
 
+/// How long threads wait for cores: of the computing that the breakdown has.
+std::optional<CoresReport> cores_report(const RunFacts& facts, Seconds compute) {
+  const Cluster& cluster = facts.scenario.cluster;
+  const std::optional<Cluster::CoreLoad> load = cluster.core_load();
+  if (!load) return std::nullopt;
+  CoresReport cores{.threads = load->threads, .cores = load->cores};
+  if (const auto share = ready_share(facts)) cores.ready = compute * *share;
+  if (const auto& queue = cluster.run_queue) {
+    cores.recorded_ready = queue->ready;
+    cores.recorded_step = queue->step;
+  }
+  return cores;
+}
+
 /// Of one sample what checkpointed units compute once more.
 double repeated_flops(const Scenario& scenario) {
   double sum = 0;
@@ -232,6 +246,19 @@ Breakdown of_one_step(const Breakdown& parts, Seconds step) {
 
 }  // namespace
 
+std::optional<double> ready_share(const RunFacts& facts) {
+  const std::vector<double>& shares = facts.trace.ready_share;
+  if (shares.empty()) return std::nullopt;
+  double sum = 0;
+  int ranks = 0;
+  for (std::size_t r = 0; r < facts.schedule.ranks.size(); ++r) {
+    if (facts.schedule.ranks[r].place.gpu < 0) continue;
+    sum += shares.at(r);
+    ++ranks;
+  }
+  return sum / std::max(1, ranks);
+}
+
 ArchitectureReport architecture_of(const Model& model) {
   ArchitectureReport all{
       .family = model.family,
@@ -262,6 +289,7 @@ Report summarize(const RunFacts& facts) {
 
   const Anatomy anatomy = anatomy_of(facts);
   report.breakdown = of_one_step(anatomy.breakdown, report.step_time);
+  report.cores = cores_report(facts, report.breakdown.compute);
   report.gpu_utilization = anatomy.breakdown.compute / anatomy.step;
   add_tokens(basis, report);
   add_flops(basis, report);

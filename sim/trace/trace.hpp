@@ -40,6 +40,9 @@ struct Trace {
   bool cut_short = false;   ///< and stopped at EngineOptions::most_operations, before it was enough
   /// The same of the ranks of other jobs, one job after the other, as far as they got.
   std::vector<std::vector<Seconds>> others_iteration_end;
+  /// By rank, where cores are shared: of its computing the share in which it stood ready and others
+  /// had the cores.
+  std::vector<double> ready_share{};
   Seconds end;
   Traffic traffic;
 };

@@ -216,6 +216,17 @@ constexpr auto json_fields(const StartReport*) {
                     field("samples_meanwhile", &StartReport::samples_meanwhile));
 }
 
+constexpr auto json_fields(const CoresReport*) {
+  return std::tuple(field("threads", &CoresReport::threads), field("cores", &CoresReport::cores),
+                    derived<CoresReport>("oversubscribed",
+                                         [](const CoresReport& cores) {
+                                           return to_json_value(cores.oversubscribed());
+                                         }),
+                    field("ready_s", &CoresReport::ready),
+                    field("recorded_ready_s", &CoresReport::recorded_ready),
+                    field("recorded_step_s", &CoresReport::recorded_step));
+}
+
 constexpr auto json_fields(const OtherJobReport*) {
   return std::tuple(field("model", &OtherJobReport::model),
                     field("strategy", &OtherJobReport::strategy),
@@ -357,7 +368,7 @@ constexpr auto json_fields(const Report*) {
       field("gpu_utilization", &Report::gpu_utilization), field("mfu", &Report::mfu),
       field("mfu_all_pairs", &Report::mfu_all_pairs), field_if_any("stages", &Report::stages),
       field("hfu", &Report::hfu), Memory(), field("staleness", &Report::staleness),
-      field("collectives", &Report::collectives),
+      field("collectives", &Report::collectives), field_if_any("cores", &Report::cores),
       field("step_time_alone_s", &Report::step_time_alone),
       field("other_jobs", &Report::other_jobs), field("accuracy", &Report::accuracy),
       field("accuracy_from", &Report::accuracy_from),

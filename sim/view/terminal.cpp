@@ -206,6 +206,19 @@ void add_folded(const char* name, const std::vector<std::string>& texts, Ink ink
   page.wrapped_field(name, ink, joined(texts, count));
 }
 
+/// "3 threads on 2 cores, oversubscribed; each stands ready without one for 92 ms of a step".
+void add_cores(const CoresReport& cores, Page& page) {
+  std::string text = fmt::format(
+      "{} {} on {} {}{}", cores.threads, cores.threads == 1 ? "thread" : "threads", cores.cores,
+      cores.cores == 1 ? "core" : "cores", cores.oversubscribed() ? ", oversubscribed" : "");
+  if (cores.ready)
+    text += fmt::format("; each stands ready without one for {} of a step", format(*cores.ready));
+  if (cores.recorded_ready)
+    text += fmt::format("; as recorded for {} of {}", format(*cores.recorded_ready),
+                        format(*cores.recorded_step));
+  page.wrapped_field("cores", cores.oversubscribed() ? Ink::bad : Ink::plain, text);
+}
+
 /// "12 ms (the other jobs cost 20 %)", then "resnet50 (ddp) on nodes 1, 3: 14 ms a step" of each.
 void add_other_jobs(const Report& report, Page& page) {
   if (report.step_time_alone) {
@@ -320,6 +333,7 @@ std::string brief(const Report& report, Page page) {
   add_head(report, page);
   page.blank();
   add_times(report, page);
+  if (report.cores) add_cores(*report.cores, page);
   add_breakdown(report, page);
   page.blank();
   add_brief_memory(report, page);
@@ -341,6 +355,7 @@ std::string to_terminal(const Report& report, int width, bool color, Detail deta
                        "these times come from peaks and bandwidths of a datasheet: no kernel like "
                        "these was measured on this GPU");
   add_times(report, page);
+  if (report.cores) add_cores(*report.cores, page);
   add_other_jobs(report, page);
   add_breakdown(report, page);
   add_collectives(report.collectives, page);

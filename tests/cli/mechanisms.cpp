@@ -188,6 +188,41 @@ BOOST_AUTO_TEST_CASE(hooks_of_zero_3_stand_at_each_module_with_parameters) {
   BOOST_CHECK_CLOSE_FRACTION(step_with(3) - step_with(1), kPasses * kModules * 2e-3, 1e-6);
 }
 
+// As recorded 20 of 100 ms: 1.2 and 1/1.2 times the step. Three hosts on two cores have 1.5 times
+// as many threads on each. Four ranks on two cores of a node's own compute twice as long, which is
+// not played.
+BOOST_AUTO_TEST_CASE(threads_that_stood_ready_as_recorded_widen_the_interval) {
+  const Headline best{.step_time = Seconds(2), .samples_per_s = 8, .staleness = {}};
+  Cluster cluster;
+  cluster.groups.resize(1);
+  cluster.groups.front().nodes = 2;
+  cluster.groups.front().node.gpus = 1;
+  BOOST_TEST(!run_queue_source(cluster, best, 0.5, 0.1));
+  cluster.shared_cores = 2;
+  cluster.run_queue = {.ready = Seconds(0.02), .step = Seconds(0.1), .ranks = 2, .cores = 2};
+  const auto check = [&](double low, double high, double ready = 0) {
+    const auto source = run_queue_source(cluster, best, 0.5, ready);
+    BOOST_REQUIRE(source);
+    BOOST_CHECK_CLOSE_FRACTION(source->low.step_time.value(), 2 * low, 1e-12);
+    BOOST_CHECK_CLOSE_FRACTION(source->high.step_time.value(), 2 * high, 1e-12);
+    BOOST_CHECK_CLOSE_FRACTION(source->high.samples_per_s, 8 / high, 1e-12);
+  };
+  check(1 / 1.2, 1.2);
+  cluster.groups.front().nodes = 3;
+  check(1 / 1.3, 1.3);
+  const double both = 1 + std::hypot(0.3, kReadyError * 0.25);
+  check(1 / both, both, 0.25);
+  cluster.groups.front().nodes = 1;
+  check(1 / 1.2, 1.2);
+  cluster.shared_cores.reset();
+  cluster.groups.front().node.gpus = 4;
+  check(1 / 1.4, 1.4 + 0.5);
+  cluster.run_queue->ready = Seconds(0);
+  check(1, 1.5);
+  cluster.groups.front().node.gpus = 2;
+  BOOST_TEST(!run_queue_source(cluster, best, 0.5, 0));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 }  // namespace
 }  // namespace rehearse

@@ -57,7 +57,7 @@ constexpr Impossible kImpossible[] = {
     {TWO "shared_core: 4\nbusy_cores: {slowdown: 1.2}\n", "3:1",
      "shared_core: unknown key; known keys here: busy_cores, collectives, comm_profile, "
      "fabric, gloo, groups, head_start, kernels, measured_steps, name, nccl, node, nodes, "
-     "shared_cores, source, "
+     "run_queue, shared_cores, source, "
      "usd_per_hour",
      "did you mean \"shared_cores\"?"},
     {"{use: aws_p4d, busy_cores: {slowdown: 1.2}, shared_core: 4}", "1:45",
@@ -66,9 +66,14 @@ constexpr Impossible kImpossible[] = {
      "gpus_per_node, head_start, host_bandwidth, kernels, measured_steps, memory, name, nccl, nic, "
      "nic_burst, "
      "nic_latency, nic_vendor, nics, "
-     "nodes, nvlink, nvlink_latency, pcie, pcie_latency, shared_cores, speed, staged_rate, tdp, "
+     "nodes, nvlink, nvlink_latency, pcie, pcie_latency, run_queue, shared_cores, speed, "
+     "staged_rate, tdp, "
      "transport, usd_per_hour, use",
      "did you mean \"shared_cores\"?"},
+    {"{use: aws_p4d, run_queue: {ready: 2ms, step: 1ms}}", "1:35",
+     "run_queue.ready: a thread is ready for no longer than the step takes", "give `step` or less"},
+    {"{use: aws_p4d, run_queue: {ready: 0ms, step: 0ms}}", "1:46",
+     "run_queue.step: a step takes time", "give its length"},
     {"{use: aws_p4d, shared_cores: 4, busy_cores: {slowdown: 0.9}}", "1:56",
      "busy_cores.slowdown: cores are no faster for being busy", "give 1 or more"},
     {"{use: aws_p4d, shared_cores: 4, busy_cores: {slowdown: 1, drift: -0.1}}", "1:66",

@@ -157,6 +157,19 @@ BOOST_AUTO_TEST_CASE(compute_is_slowed_beside_a_collective_on_shared_cores_too) 
   BOOST_CHECK_EQUAL(end_on(2), end_on(std::nullopt));
 }
 
+// Of n threads on c cores each stands ready for 1 - c/n of its computing; alone, never.
+BOOST_AUTO_TEST_CASE(threads_that_are_more_than_the_cores_stand_ready) {
+  const auto shares = [](const std::vector<std::vector<double>>& work, std::optional<int> cores) {
+    const Cluster cluster = shared_cluster(static_cast<int>(work.size()), cores);
+    return play(computing(cluster, work), cluster).ready_share;
+  };
+  check_ends(shares({{1}, {1}, {1}}, 2), {1. / 3, 1. / 3, 1. / 3});
+  // Four run at half a core for 2 s; then the one that has more to do is alone for 1 s.
+  check_ends(shares({{2}, {1}, {1}, {1}}, 2), {1. / 3, 0.5, 0.5, 0.5});
+  for (const double share : shares({{1}, {1}}, 2)) BOOST_TEST(share == 0);
+  BOOST_TEST(shares({{1}, {1}}, std::nullopt).empty());
+}
+
 // No core is idle while somebody who could use it computes, and more cores make nobody later.
 BOOST_DATA_TEST_CASE(cores_do_all_the_work_and_more_are_never_slower, data::xrange(5), seed) {
   RandomStream stream = random_stream(static_cast<std::uint64_t>(seed), "cores", 0, 0);

@@ -23,6 +23,9 @@ inline Trace play(const Machine& machine) {
     put(&trace.recorded_ranks, sizeof trace.recorded_ranks);
     put(&trace.end, sizeof trace.end);
     put(&trace.traffic, sizeof trace.traffic);
+    const std::size_t shares = trace.ready_share.size();
+    put(&shares, sizeof shares);
+    put(trace.ready_share.data(), shares * sizeof(double));
     for (const auto& rank : trace.iteration_end) put(rank.data(), rank.size() * sizeof(Seconds));
     for (const auto& rank : trace.others_iteration_end) {
       const std::size_t iterations = rank.size();
@@ -44,6 +47,10 @@ inline Trace play(const Machine& machine) {
   get(&trace.recorded_ranks, sizeof trace.recorded_ranks);
   get(&trace.end, sizeof trace.end);
   get(&trace.traffic, sizeof trace.traffic);
+  std::size_t shares = 0;
+  get(&shares, sizeof shares);
+  trace.ready_share.resize(shares);
+  get(trace.ready_share.data(), shares * sizeof(double));
   trace.iteration_end.assign(machine.schedule.ranks.size(),
                              std::vector<Seconds>(machine.schedule.iterations));
   for (auto& rank : trace.iteration_end) get(rank.data(), rank.size() * sizeof(Seconds));

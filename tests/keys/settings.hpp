@@ -28,7 +28,8 @@ inline const char* const kGpu =
 inline std::string machine(const std::string& fabric, const std::string& more = "") {
   return fmt::format(
       "{}{}}}, fabric: {}, shared_cores: 4, head_start: 0.1, busy_cores: {{slowdown: "
-      "1.2, spread: 0.1, drift: 0.1}}, measured_steps: [{{waiting: 0.1}}]}}",
+      "1.2, spread: 0.1, drift: 0.1}}, run_queue: {{ready: 1ms, step: 9ms, ranks: 2, "
+      "threads_per_rank: 1, cores: 4}}, measured_steps: [{{waiting: 0.1}}]}}",
       kMachine, more, fabric);
 }
 

@@ -37,6 +37,27 @@ SHORT = ["--warmup", "2", "--timed", "4", "--steps", "4"]
 SMALL = {"OMP_NUM_THREADS": "1", "WIDTH": "32", "LAYERS": "2", "STEPS": "20"}
 
 
+# A hook of the user's own, and a failure of torch's profiler: of names that begin so, or of it all.
+BROKEN = """
+from torch.optim.optimizer import register_optimizer_step_post_hook
+note = torch.profiler.record_function
+seen = []
+register_optimizer_step_post_hook(lambda *_: seen.append(1))
+def fails(*args, **given):
+    raise RuntimeError("broken: " + (how if how == "profiler" else args[0]))
+if how == "profiler":
+    torch.profiler.profile = fails
+else:
+    torch.profiler.record_function = lambda name: (fails if name.startswith(how) else note)(name)
+sys.argv = [sys.argv[1], "crash"]
+sys.path.insert(0, sys.argv[0].rpartition("/")[0])
+try:
+    runpy.run_path(sys.argv[0], run_name="__main__")
+finally:
+    print(len(seen), "steps")
+"""
+
+
 def step_of(folder: Path, changes: dict[str, Any] | None = None) -> float:
     """Seconds that `run` predicts of a folder's scenario."""
     made, trouble = command.simulate(folder, *assignments(changes or {}))
@@ -157,16 +178,37 @@ class Recorded(Scratch):
         shutil.copytree(self.out, second)
         for file in second.glob("rank_*.json"):
             file.write_text(file.read_text().replace('["int64", 16, 64]', '["int64", 8, 64]'))
-        self.assertEqual(
-            command.main(["import", "record", str(second), "--append", str(self.out)]), 0
-        )
+        before = json.loads(program.run(["measured", str(self.out), "--format", "json"]))
+        self.assertEqual(self.append(second)[0], 0)
         profile = (self.out / "profile.yaml").read_text()
         self.assertEqual(re.findall(r"- batch: (\d+)", profile), ["8", "16"])
+        # What is shown stays the first record's own, beside its own step.
+        told = json.loads(program.run(["measured", str(self.out), "--format", "json"]))
+        self.assertEqual(told["parts"], before["parts"])
+        self.assertEqual(told["batch"], 16)
+        self.assertIn("joined: [{batch_per_rank: 8, ranks: 2, nodes: 2, step: ", self.summary())
+        # Neither itself, nor the same run or batch again, nor another network, nor no record.
+        self.assertEqual(self.append(second), (2, f"{second}: error: {self.out} holds this very run"))
+        self.assertEqual(self.append(self.out)[0], 2)
+        for file in second.glob("rank_*.json"):
+            file.write_text(file.read_text().replace('"own_seconds": ', '"own_seconds": 1'))
+        self.assertEqual(self.append(second), (
+            2, f"{second}: error: {self.out} has its batch and its ranks: it tells nothing new"))  # fmt: skip
         for file in second.glob("rank_*.json"):
             file.write_text(file.read_text().replace('"layers.1"', '"other.1"'))
-        self.assertEqual(
-            command.main(["import", "record", str(second), "--append", str(self.out)]), 2
-        )
+        self.assertEqual(self.append(second), (
+            2, f"{second}: error: it is of another network than {self.out}"))  # fmt: skip
+        none = self.folder / "none"
+        self.assertEqual(self.append(none), (2, f"{none}: error: No such file or directory"))
+        none.mkdir()
+        self.assertEqual(self.append(none), (2, f"{none}: error: it holds no record"))
+        self.assertEqual(len(list((self.out / "joined").iterdir())), 1)
+
+    def append(self, second: Path) -> tuple[int, str]:
+        """How `import record --append` ends, and the first line that it says."""
+        done = subprocess.run([*START[:2], "import", "record", str(second), "--append", str(self.out)],
+                              capture_output=True, text=True, check=False)  # fmt: skip
+        return done.returncode, done.stderr.partition("\n")[0]
 
     def test_a_trace_that_was_cut_off_is_told(self) -> None:
         for file in self.out.glob("trace_rank_*.json.gz"):
@@ -290,6 +332,13 @@ class Commands(Scratch):
         )
         self.assertIn('state: "nothing to simulate"', self.summary())
 
+    def test_a_run_without_python_says_what_still_works(self) -> None:
+        for words in (["sh", "-c", "exit 3"], [sys.executable, "-I", "-c", "raise SystemExit(3)"]):
+            done = self.record(*words)
+            self.assertEqual(done.returncode, 3)
+            self.assertIn("without Python, and with python -I, a run is not seen", done.stderr)
+            self.assertIn("rehearse import log LOG", done.stderr)
+
     def test_wrong_words_end_with_2_before_the_command_starts(self) -> None:
         for words, told in (
             (["record"], "record: the command is missing"),
@@ -368,6 +417,29 @@ class Real(Scratch):
             "the run ended after 15 steps, before any was profiled", done.stderr + self.summary()
         )
         self.assertIn("--warmup 2 --timed 4 --steps 4", done.stderr)
+
+    def broken(self, how: str) -> subprocess.CompletedProcess[str]:
+        """A script that ends with 7, with a hook of its own, in a torch that `how` breaks."""
+        text = f"import runpy, sys, torch\nhow = {how!r}\n" + BROKEN
+        return self.record(sys.executable, "-c", text, str(SCRIPTS / "plain.py"), options=SHORT, **SMALL)
+
+    def test_an_agent_that_fails_in_an_optimizers_hook_leaves_the_run_its_code(self) -> None:
+        done = self.broken("ProfilerStep")
+        self.assertEqual((done.returncode, done.stdout), (7, "19 steps\n"), done.stderr)
+        self.assertIn('why: "RuntimeError: broken: ProfilerStep#', self.summary())
+        self.assertRegex(self.summary(), r"step: {time: \d")
+
+    def test_a_name_that_cannot_be_noted_leaves_the_run_alone(self) -> None:
+        done = self.broken("rehearse.")
+        self.assertEqual((done.returncode, done.stdout), (7, "19 steps\n"), done.stderr)
+
+    def test_without_kineto_the_step_is_timed_and_what_is_lost_is_told(self) -> None:
+        done = self.broken("profiler")
+        self.assertEqual((done.returncode, done.stdout), (7, "19 steps\n"), done.stderr)
+        told = "torch.profiler does not start (broken: profiler): the step's time, its batch, groups"
+        self.assertIn(f"no scenario: {told}", done.stderr)
+        self.assertRegex(done.stderr, r"record: a step takes [\d.]+(us|s); model.measured takes")
+        self.assertIn("state: ended, steps: 19", self.summary())
 
     def test_a_folder_that_becomes_full_leaves_the_run_alone(self) -> None:
         room = self.folder / "room"

@@ -7,6 +7,7 @@ import json
 import unittest
 from typing import Any
 
+import support
 import test_recording
 
 from rehearse_sim import program
@@ -84,6 +85,28 @@ class Uses(unittest.TestCase):
             with self.assertRaises(RehearseError) as refused:
                 program.run([*words, *sets])
             self.assertIn(told, str(refused.exception))
+
+
+@unittest.skipUnless(support.has_program(), "the program is not built")
+class Calibrated(unittest.TestCase):
+    """What `calibrate` measured is shown by the page of records."""
+
+    def test_steps_of_calibrate_are_shown_with_their_spread(self) -> None:
+        file = support.ROOT / "tests/data/validation/recorded/ddp.json"
+        told = json.loads(program.run(["measured", str(file), "--format", "json"]))
+        ranks = json.loads(file.read_text())["per_rank"]
+        whole = next(each for each in told["parts"] if each["kind"] == "step")
+        mean = sum(each["step_time_s"]["median"] for each in ranks) / len(ranks)
+        self.assertAlmostEqual(whole["time_s"], mean, delta=0.05 * mean)
+        self.assertGreater(whole["spread"], 0)
+        parts = {each["kind"]: each["time_s"] for each in told["parts"]}
+        for kind in ("forward", "backward", "optimizer"):
+            own = sum(each["phases"][f"{kind}_s"] for each in ranks) / len(ranks)
+            self.assertAlmostEqual(parts[kind], own, delta=1e-12)
+        fits = str(support.ROOT / "tests/data/kernels/one_core.yaml")
+        with self.assertRaises(RehearseError) as refused:
+            program.run(["measured", fits])
+        self.assertIn("a fit of kernels holds no times", str(refused.exception))
 
 
 class Parts(unittest.TestCase):

@@ -179,11 +179,11 @@ class Agent:
         @functools.wraps(original)
         def backward(*args: Any, **given: Any) -> Any:
             begin = time.perf_counter()
-            if agent.window is None:
+            with contextlib.ExitStack() as named:
+                if agent.window is not None:
+                    with contextlib.suppress(Exception):
+                        named.enter_context(torch.profiler.record_function("rehearse.backward"))
                 result = original(*args, **given)
-            else:
-                with torch.profiler.record_function("rehearse.backward"):
-                    result = original(*args, **given)
             end = time.perf_counter()
             if not agent.backwards:
                 agent.first_backward = begin
@@ -309,6 +309,8 @@ class Agent:
         if self.number == first:
             self.profiler = sibling("profiling").start(self)
         elif self.profiler is None:
+            if self.number == last:
+                self.finish()
             return
         if first + DROPPED <= self.number <= last:
             if self.window is not None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .measure import Measured
+from .parallel import ZERO_3
 from .yaml_text import block, flow, rate, seconds
 
 MIB = 1024.0 * 1024.0
@@ -127,6 +128,13 @@ def strategy_of(found: Measured, rank: dict[str, Any]) -> dict[str, Any]:
                 key == "contiguous_gradients" and own["stage"] > 2
             ):
                 options[key] = own[key]
+        if own["stage"] > 2:
+            options |= {key: own[key] for key in ZERO_3 if own.get(key) is not None}
+        if own.get("beside"):
+            found.unknown.append(
+                f"what DeepSpeed's {', '.join(own['beside'])} add to a step, beside what was "
+                "measured of it: the scenario does not have them"
+            )
         return {"zero": options}
     if "fsdp2" in wrappers:
         own = wrappers["fsdp2"]

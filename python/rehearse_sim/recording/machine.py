@@ -182,6 +182,12 @@ def cluster_text(
                                 "nodes": found.nodes, "node": node, "fabric": {"star": {}}}  # fmt: skip
     if found.is_cpu and found.nodes > found.machines:
         document["shared_cores"] = int(rank.get("cores", 1))
+    if found.is_cpu and found.ready > 0:
+        hosts = max(1, found.nodes // max(1, found.machines))
+        document["run_queue"] = {
+            "ready": seconds(min(found.ready, found.step)), "step": seconds(found.step),
+            "ranks": found.local * hosts, "threads_per_rank": int(rank.get("threads", 1)),
+            "cores": int(rank.get("cores", 1))}  # fmt: skip
     if found.points:
         document["comm_profile"] = "comm.yaml"
     return block(document)

@@ -201,7 +201,11 @@ def measure(
     for all. `code`: the run's end, 128 and more of a signal. NothingRecorded where there is no step
     with a trace."""
     if not ranks:
-        raise NothingRecorded("no process of the run called backward() or an optimizer of torch.optim")
+        raise NothingRecorded(
+            "no process of the run called backward() or an optimizer of torch.optim\n"
+            "without Python, and with python -I, a run is not seen; its log still calibrates: "
+            "rehearse import log LOG"
+        )
     traced = [one for one in ranks if one.get("rank") in loaded]
     if not traced:
         raise NothingRecorded(why_nothing(ranks, code))

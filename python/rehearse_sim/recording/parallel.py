@@ -115,10 +115,27 @@ def _deepspeed(found: list[Any], facts_of: Any) -> dict[str, Any]:
     with contextlib.suppress(Exception):
         zero = own._config.zero_config
         for key in ("reduce_bucket_size", "allgather_bucket_size", "overlap_comm",
-                    "contiguous_gradients", "reduce_scatter", "stage3_prefetch_bucket_size",
-                    "stage3_param_persistence_threshold"):  # fmt: skip
-            facts[key] = facts_of.plain(getattr(zero, key, None))
+                    "contiguous_gradients", "reduce_scatter", *ZERO_3):  # fmt: skip
+            # Fields of stage 3 have their prefix in the configuration alone.
+            facts[key] = facts_of.plain(getattr(zero, key.removeprefix("stage3_"), None))
+        facts["beside"] = [key for key, usual in ZERO_BESIDE.items()
+                           if _set(getattr(zero, key, usual), usual)]  # fmt: skip
     return facts
+
+
+ZERO_3 = ("stage3_prefetch_bucket_size", "stage3_param_persistence_threshold",
+          "stage3_max_live_parameters", "stage3_max_reuse_distance")  # fmt: skip
+# Options of ZeRO that a record's scenario does not have, with DeepSpeed's own values
+# (deepspeed/runtime/zero/config.py).
+ZERO_BESIDE = {"offload_param": None, "offload_optimizer": None, "zenflow": None,
+               "zero_hpz_partition_size": 1, "zero_quantized_weights": False,
+               "zero_quantized_gradients": False, "reduce_scatter": True}  # fmt: skip
+
+
+def _set(value: Any, usual: Any) -> bool:
+    """Whether an option is not the usual one; offloading to the device "none" is none."""
+    device = getattr(value, "device", None)
+    return value != usual and str(getattr(device, "value", device)) != "none"
 
 
 def _fsdp(found: list[Any], _: Any) -> dict[str, Any]:

@@ -21,13 +21,20 @@ def start(agent: Any) -> Any:
     kinds = [torch.profiler.ProfilerActivity.CPU]
     if torch.cuda.is_available() and torch.cuda.is_initialized():
         kinds.append(torch.profiler.ProfilerActivity.CUDA)
+    try:
+        profiler = torch.profiler.profile(
+            activities=kinds, record_shapes=True, profile_memory=len(kinds) > 1
+        )
+        profiler.start()
+    except Exception as error:  # a torch without Kineto, or without the right to it
+        agent.errors.append(
+            f"torch.profiler does not start ({str(error).splitlines()[0][:100]}): the step's time, "
+            "its batch, groups and memory are known, and no kernel is"
+        )
+        return None
     agent.unit_handles += mark_units(torch, agent.units or [])
     if agent.units:
         agent.unit_handles += look_at_activations(agent)
-    profiler = torch.profiler.profile(
-        activities=kinds, record_shapes=True, profile_memory=len(kinds) > 1
-    )
-    profiler.start()
     return profiler
 
 
@@ -38,12 +45,13 @@ def mark_units(torch: Any, units: list[tuple[int, Any]]) -> list[Any]:
 
     def hooks_of(number: int) -> tuple[Any, Any]:
         def before(*_: Any) -> None:
-            note = torch.profiler.record_function(f"rehearse.unit#{number}")
-            note.__enter__()
-            open_notes.append(note)
+            with contextlib.suppress(Exception):
+                note = torch.profiler.record_function(f"rehearse.unit#{number}")
+                note.__enter__()
+                open_notes.append(note)
 
         def after(*_: Any) -> None:
-            if open_notes:
+            with contextlib.suppress(Exception):
                 open_notes.pop().__exit__(None, None, None)
 
         return before, after
@@ -96,9 +104,11 @@ def look_at_activations(agent: Any) -> list[Any]:
 def stop(torch: Any, profiler: Any) -> float:
     """Ends it; seconds that it took for an operator, by the thread's own clock, which stands while
     others have the core."""
-    with torch.profiler.record_function("rehearse.probe"):
-        seen = probe(torch)
-    profiler.stop()
+    try:
+        with torch.profiler.record_function("rehearse.probe"):
+            seen = probe(torch)
+    finally:
+        profiler.stop()  # one that still runs at the end crashes the process
     return max(0.0, seen - probe(torch))
 
 

@@ -184,6 +184,21 @@ std::vector<Mechanism> mechanisms_of(const Scenario& scenario, const RunFacts& f
   return mechanisms;
 }
 
+std::optional<ErrorSource> run_queue_source(const Cluster& cluster, const Headline& best,
+                                            double computing, double ready) {
+  if (!cluster.run_queue) return std::nullopt;
+  const Cluster::RunQueue& queue = *cluster.run_queue;
+  const double then = static_cast<double>(queue.ranks * queue.threads_per_rank) / queue.cores;
+  const double now = cluster.core_load()->on_each();
+  const double others = queue.ready / queue.step * std::max(1.0, now / then);
+  const double more = std::hypot(others, kReadyError * ready);
+  const double unplayed =
+      cluster.shared_cores ? 0 : computing * (std::max(1.0, now / std::max(1.0, then)) - 1);
+  if (more <= kNoShare && unplayed <= 0) return std::nullopt;
+  return ErrorSource{"threads ready without a core", at(best, 1 / (1 + more)), best,
+                     at(best, 1 + more + unplayed)};
+}
+
 std::vector<ErrorSource> error_sources(const std::vector<Mechanism>& mechanisms,
                                        const Headline& best) {
   std::vector<ErrorSource> sources;
