@@ -216,6 +216,17 @@ void ScenarioReader::read_run() {
       has_cluster_);
 }
 
+/// CPUs run what they are told before they return.
+void check_blocking(const Map& root, const Scenario& scenario) {
+  if (!scenario.run.efficiency.launch_blocking || device_of(scenario) != TapeDevice::cpu) return;
+  Map copy = root;
+  Map run = copy.require("run").as_map();
+  run.require("efficiency")
+      .as_map()
+      .at_key("cuda_launch_blocking")
+      .fail("no CUDA launches kernels where CPUs train", "remove it, or name a cluster of GPUs");
+}
+
 void ScenarioReader::read_rest() {
   const bool has_all = has_model_ && has_cluster_ && has_strategy_ && has_train_;
   read_part([&] {
@@ -225,6 +236,7 @@ void ScenarioReader::read_rest() {
       scenario_.assumptions.emplace_back("memory.allocator = PyTorch's defaults");
     }
   });
+  read_part([&] { check_blocking(root_, scenario_); }, has_cluster_);
   read_part([&] { read_economy_sections(root_, scenario_); }, has_all);
   read_part([&] {
     if (const auto convergence = root_.optional("convergence"))
