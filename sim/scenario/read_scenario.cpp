@@ -236,7 +236,6 @@ void ScenarioReader::read_rest() {
       scenario_.assumptions.emplace_back("memory.allocator = PyTorch's defaults");
     }
   });
-  read_part([&] { check_blocking(root_, scenario_); }, has_cluster_);
   read_part([&] { read_economy_sections(root_, scenario_); }, has_all);
   read_part([&] {
     if (const auto convergence = root_.optional("convergence"))
@@ -276,6 +275,7 @@ void ScenarioReader::complete() {
   take_sockets_of_its_time(scenario_.cluster);
   scenario_.framework = framework_->choice();
   scenario_.cost_sources = find_cost_sources(scenario_, choice_, library_);
+  check_blocking(root_, scenario_);
   balance_stages(*strategy_, scenario_);
   take_usual_fleet(scenario_);
   take_usual_messages(scenario_);
