@@ -121,6 +121,11 @@ class CollectiveCosts {
   /// The plans that may play it, the first of them by NCCL's choice on a fabric that blocks nobody;
   /// none where links alone decide.
   std::vector<CollectiveAlgorithm> choices(CollectiveKind kind, Bytes size, const Group& group);
+  /// How many times as long compute takes beside a kernel with so many multiprocessors for itself
+  /// (nccl_compute_slowdown).
+  double slowdown_beside(const Group& group, int multiprocessors) {
+    return nccl_compute_slowdown(machine_of(group), multiprocessors);
+  }
 
  private:
   const NcclMachine& machine_of(const Group& group);

@@ -33,7 +33,9 @@ Operator as_product(const Product& product, bool in_16_bits) {
           .forward_elements = rows * (product.inner + product.columns) +
                               product.products * product.inner * product.columns,
           .always_fp32 = product.wide && in_16_bits,
-          .product = {.rows = product.rows, .columns = product.columns, .inner = product.inner}};
+          .product = {.rows = product.rows, .columns = product.columns, .inner = product.inner},
+          .narrows = product.narrow,
+          .float8 = product.narrow ? Float8::tensorwise : Float8::none};
 }
 
 /// cuDNN converts what a convolution on tensor cores reads and writes, unless it lies
@@ -56,7 +58,7 @@ bool needs_conversion(const Operator& op) {
 Seconds Roofline::product_time(const captured::Product& product) const {
   const bool in_16_bits = activation_element(precision_) < Bytes(4);
   const KernelModel& kernels = product.wide && in_16_bits ? wide_kernels_ : kernels_;
-  if (products_stated_ || !kernels.knows_products())
+  if (product.narrow || products_stated_ || !kernels.knows_products())
     return single_time(as_product(product, in_16_bits), 1, Direction::forward);
   return kernels.product({product.rows, product.columns, product.inner, product.products},
                          role_of(product.role));

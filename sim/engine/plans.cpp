@@ -182,6 +182,16 @@ void Plans::add_overlap(const Collective& collective, double by_channels,
   planned.comm_slowdown = std::max(1.0, measured->comm_slowdown);
 }
 
+void Plans::add_kernel(const Collective& collective, GroupId group, double by_channels,
+                       PlannedCollective& planned) {
+  if (!collective.multiprocessors) return;
+  const double slowdown =
+      *collective.multiprocessors == 0
+          ? by_channels
+          : costs_.slowdown_beside(schedule_.groups[group.index()], *collective.multiprocessors);
+  planned.compute_slowdown = std::max(planned.compute_slowdown, slowdown);
+}
+
 PlannedCollective Plans::planned_by_transport(const Collective& collective, GroupId group) {
   const Transport& transport = *machine_.comm->transport;
   CollectiveAlgorithm algorithm = collective.algorithm;
@@ -214,7 +224,8 @@ PlannedCollective Plans::planned_by_transport(const Collective& collective, Grou
 }
 
 PlannedCollective Plans::planned(const Collective& collective, GroupId group) {
-  const Asked asked{group, collective.kind, collective.algorithm, collective.size.value()};
+  const Asked asked{group, collective.kind, collective.algorithm, collective.size.value(),
+                    collective.multiprocessors};
   const auto known = known_.find(asked);
   if (known != known_.end()) {
     if (known->second.answer) answers_->push_back(*known->second.answer);
@@ -244,6 +255,7 @@ PlannedCollective Plans::plan_anew(const Collective& collective, GroupId group) 
     return result;
   }
   add_overlap(collective, cost.compute_slowdown, result);
+  add_kernel(collective, group, cost.compute_slowdown, result);
   note(collective, group, flow, cost);
   const double shifted = std::exp(machine_.shift * cost.uncertainty);
   cost.latency *= shifted;

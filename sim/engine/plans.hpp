@@ -74,7 +74,8 @@ class Plans {
   };
 
   /// A collective of a group, and what was noted of it.
-  using Asked = std::tuple<GroupId, CollectiveKind, CollectiveAlgorithm, double>;
+  using Asked =
+      std::tuple<GroupId, CollectiveKind, CollectiveAlgorithm, double, std::optional<int>>;
   struct Known {
     PlannedCollective planned;
     std::optional<CollectiveAnswer> answer;
@@ -86,6 +87,9 @@ class Plans {
   /// `by_channels`: how many times as long compute takes beside NCCL's channels.
   void add_overlap(const Collective& collective, double by_channels,
                    PlannedCollective& planned) const;
+  /// Beside a kernel that takes multiprocessors, whatever the schedule says of others.
+  void add_kernel(const Collective& collective, GroupId group, double by_channels,
+                  PlannedCollective& planned);
   PlannedCollective planned_by_transport(const Collective& collective, GroupId group);
   CollectiveCost cost_of(const Collective& collective, GroupId group, const FlowPlan& flow);
   CollectiveAlgorithm choose(const Collective& collective, GroupId group);

@@ -181,8 +181,9 @@ void drop_strange_options(Facts& facts) {
     for (const char* name : names) facts.erase(std::string("sync.") + name);
   };
   if (sync != "ddp" && sync != "zero")
-    drop({"bucket_cap_mb", "overlap_grad_reduce", "overlap_param_gather", "grad_reduce_in_fp32",
-          "check_for_nan_in_grad"});
+    drop({"bucket_cap_mb", "overlap_grad_reduce", "overlap_param_gather", "check_for_nan_in_grad"});
+  if (sync != "megatron_fsdp") drop({"data_parallel_sharding_strategy"});
+  if (sync != "ddp" && sync != "zero" && sync != "megatron_fsdp") drop({"grad_reduce_in_fp32"});
   // One kernel, or one for many tensors, is PyTorch's own choice.
   const std::string optimizer = value_of(facts, "opt");
   if (optimizer != "adam" && optimizer != "adamw" && optimizer != "sgd")

@@ -300,7 +300,8 @@ Facts facts_of(const Scenario& scenario, const Document& document, const Format&
   const std::string& format = written.name;
   Facts facts;
   flatten(document.root(), "", facts);
-  rename_kind(facts, "strategy", {"ddp", "fsdp", "fsdp2", "zero", "ps", "local_sgd"}, "sync");
+  rename_kind(facts, "strategy",
+              {"ddp", "fsdp", "fsdp2", "megatron_fsdp", "zero", "ps", "local_sgd"}, "sync");
   std::vector<std::string> optimizers;
   if (facts.contains("optimizer"))
     for (const std::string& key : document.root().as_map().require("optimizer").as_map().keys())

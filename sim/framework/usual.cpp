@@ -59,6 +59,7 @@ std::string usual_framework(const Value& strategy) {
   if (!strategy.is_map()) return "torch";
   Map map = strategy.as_map();
   if (is_deepspeed_stage(map)) return "deepspeed";
+  if (map.has("megatron_fsdp")) return "megatron";
   const bool torchs = map.has("fsdp") || map.has("fsdp2") || map.has("ps") ||
                       map.has("embedding_parallel") || shares_tokens(map);
   return in_parts(strategy) && !torchs ? "megatron" : "torch";

@@ -161,6 +161,12 @@ class Changes {
     return all;
   }
   void add_to_shards(const ShardedParameters& options, const NamedOptions& strategy) {
+    if (options.adds_to_views()) {
+      if (options.gathers_once)
+        add_strategy_change("optim_grads_params",
+                            strategy.with("data_parallel_sharding_strategy", "optim_grads_params"));
+      return;
+    }
     if (options.keeps_tensors()) {
       if (options.sharding == Sharding::shard_grad_op)
         add_strategy_change("reshard_after_forward", strategy.with("reshard_after_forward", true));

@@ -73,7 +73,11 @@ void check_shards(const Map& map, const Strategy& strategy, const Cluster& clust
   const auto size_of = [](const auto& groups) { return static_cast<int>(groups.front().size()); };
   int shards = size_of(replicas);
   int experts = mesh.expert == 1 ? 1 : size_of(groups(expert_mesh(mesh), {MeshAxis::data}));
-  Map options = at(map, map.has("fsdp") ? "fsdp" : map.has("zero") ? "zero" : "fsdp2").as_map();
+  Map options = at(map, map.has("fsdp")            ? "fsdp"
+                        : map.has("zero")          ? "zero"
+                        : map.has("megatron_fsdp") ? "megatron_fsdp"
+                                                   : "fsdp2")
+                    .as_map();
   if (fsdp->hybrid()) {
     const auto group =
         static_cast<int>(shards_of_layout(*fsdp, replicas.front(), gpu_places(cluster)));

@@ -217,6 +217,17 @@ void ScenarioReader::read_run() {
       has_cluster_);
 }
 
+/// CPUs run what they are told before they return.
+void check_blocking(const Map& root, const Scenario& scenario) {
+  if (!scenario.run.efficiency.launch_blocking || device_of(scenario) != TapeDevice::cpu) return;
+  Map copy = root;
+  Map run = copy.require("run").as_map();
+  run.require("efficiency")
+      .as_map()
+      .at_key("cuda_launch_blocking")
+      .fail("no CUDA launches kernels where CPUs train", "remove it, or name a cluster of GPUs");
+}
+
 void ScenarioReader::read_rest() {
   const bool has_all = has_model_ && has_cluster_ && has_strategy_ && has_train_;
   read_part([&] {
@@ -265,6 +276,7 @@ void ScenarioReader::complete() {
   take_sockets_of_its_time(scenario_.cluster);
   scenario_.framework = framework_->choice();
   scenario_.cost_sources = find_cost_sources(scenario_, choice_, library_);
+  check_blocking(root_, scenario_);
   balance_stages(*strategy_, scenario_);
   take_usual_fleet(scenario_);
   take_usual_messages(scenario_);

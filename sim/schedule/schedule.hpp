@@ -37,6 +37,9 @@ struct Collective {
   /// Of an operation on no lane: once all members have come, those of its group that have turns go
   /// one at a time. Of those that wait, the least turn is next, and of equals the first to come.
   std::optional<std::uint32_t> turn{};
+  /// Multiprocessors that its kernel has for itself, which compute beside it lacks, whatever
+  /// Schedule::overlap_slowdown is; 0: as many as NCCL's channels. Nothing: the schedule says it.
+  std::optional<int> multiprocessors{};
 };
 /// A point-to-point message that needs no partner operation; an end that is missing is the rank
 /// itself.

@@ -36,6 +36,7 @@ struct ProgramOf {
   }
   Program operator()(const TorchFsdp1& options) const { return flat_or_each(options, rank); }
   Program operator()(const TorchFsdp2& options) const { return flat_or_each(options, rank); }
+  Program operator()(const MegatronFsdp& options) const { return flat_or_each(options, rank); }
   /// Shards in host memory are copied before they are gathered, as FSDP's are.
   Program operator()(const DeepspeedZero3& options) const {
     const std::int64_t all = sharers(options, rank);

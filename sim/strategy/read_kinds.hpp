@@ -34,6 +34,7 @@ Strategy read_replicas(Map& map, const std::string& section, const Reading& read
 DeepspeedBuckets read_deepspeed(Map& map, std::int64_t stage, Framework& framework);
 TorchFsdp1 read_fsdp(Map& map, Framework& framework);
 TorchFsdp2 read_fsdp2(Map& map, Framework& framework);
+MegatronFsdp read_megatron_fsdp(Map& map, Framework& framework);
 /// ZeRO-3 by DeepSpeed's names.
 DeepspeedZero3 read_stage3(Map& map, Framework& framework);
 ParameterServer read_parameter_server(Map& map, Framework& framework);

@@ -172,6 +172,40 @@ TorchFsdp2 read_fsdp2(Map& map, Framework& framework) {
   return fsdp;
 }
 
+namespace {
+
+Fields<MegatronFsdp> megatron_fields(Framework* framework) {
+  using F = MegatronFsdp;
+  return {
+      {{{"data_parallel_sharding_strategy", type::choice({"optim_grads", "optim_grads_params"}),
+         "optim_grads_params",
+         "What is sharded: ZeRO-2, or ZeRO-3 layer by layer; `optim` is zero: {stage: 1}."}},
+       [framework](Map& map, F& fsdp) {
+         fsdp.sharding =
+             value_of(kMegatronShardings, framework->choice_or(map, "strategy.megatron_fsdp.",
+                                                               "data_parallel_sharding_strategy",
+                                                               names_of(kMegatronShardings)));
+       }},
+      silent("grad_reduce_in_fp32", &F::grad_reduce_in_fp32, "Gradients add up and travel in fp32.")
+          .otherwise("true"),
+      field("algorithm", &F::algorithm, form::choice(kAlgorithms), "Algorithm of the collectives.",
+            "NCCL"),
+      silent("host_overhead", &F::host_overhead, "Host time of its hooks per layer and pass.")
+          .otherwise("(36 operators of the host)")};
+}
+
+}  // namespace
+
+std::vector<Key> megatron_fsdp_keys() { return keys_of(megatron_fields(nullptr)); }
+
+MegatronFsdp read_megatron_fsdp(Map& map, Framework& framework) {
+  for (const char* key : {"grad_reduce_in_fp32", "host_overhead"})
+    if (!map.has(key)) framework.note(std::string("strategy.megatron_fsdp.") + key);
+  const MegatronFsdp fsdp = read_fields(map, megatron_fields(&framework));
+  check_algorithm(map, fsdp.algorithm, false);
+  return fsdp;
+}
+
 DeepspeedZero3 read_stage3(Map& map, Framework& framework) {
   DeepspeedZero3 stage3;
   const std::string section = "strategy.zero.";

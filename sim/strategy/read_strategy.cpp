@@ -47,6 +47,7 @@ Strategy read_kind(const std::string& name, Map& map, const Reading& reading) {
   if (name == "ddp") return read_replicas(map, "strategy.ddp.", reading);
   if (name == "fsdp") return read_fsdp(map, reading.framework);
   if (name == "fsdp2") return read_fsdp2(map, reading.framework);
+  if (name == "megatron_fsdp") return read_megatron_fsdp(map, reading.framework);
   if (name == "zero") return read_zero(map, reading);
   return read_parameter_server(map, reading.framework);
 }

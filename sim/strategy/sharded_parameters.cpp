@@ -37,6 +37,16 @@ ShardedParameters::ShardedParameters(const TorchFsdp2& options)
       algorithm(options.algorithm),
       host_overhead(options.host_overhead) {}
 
+ShardedParameters::ShardedParameters(const MegatronFsdp& options)
+    : held(Held::views),
+      forward_prefetch(true),
+      wrap(TorchFsdp1::Wrap::blocks),
+      gathers_once(options.sharding == MegatronFsdp::Sharding::optim_grads),
+      algorithm(options.algorithm),
+      host_overhead(options.host_overhead) {
+  if (options.grad_reduce_in_fp32.value_or(true)) reduce_dtype = Precision::fp32;
+}
+
 ShardedParameters::ShardedParameters(const DeepspeedZero3& options)
     : held(Held::flat_trained),
       param_dtype(options.param_dtype),

@@ -11,7 +11,9 @@ struct ShardedParameters {
   /// is frozen as well; one of what is trained; or a tensor each, into which what was gathered is
   /// copied before it is used, and of which gradients are copied into what is reduced
   /// (_fsdp_collectives.py: foreach_all_gather_copy_out, foreach_reduce).
-  enum class Held { flat, flat_trained, each };
+  /// `views`: one buffer, which products of weights add their gradients to in the type that is
+  /// reduced; a rank adds what it receives to its share of all (Megatron-LM's main_grad).
+  enum class Held { flat, flat_trained, each, views };
   Held held = Held::flat;
   TorchFsdp1::Sharding sharding = TorchFsdp1::Sharding::full_shard;
   int shard_group = 0;
@@ -25,15 +27,18 @@ struct ShardedParameters {
   bool cpu_offload = false;
   int gradient_accumulation = 1;
   bool no_sync = false;
+  bool gathers_once = false;  ///< ranks keep whole parameters, and gather updated ones once a step
   bool reentrant_checkpoints = false;
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::automatic;
   std::optional<Seconds> host_overhead{};
 
   ShardedParameters(const TorchFsdp1& options);
   ShardedParameters(const TorchFsdp2& options);
+  ShardedParameters(const MegatronFsdp& options);
   ShardedParameters(const DeepspeedZero3& options);
 
   bool keeps_tensors() const { return held == Held::each; }
+  bool adds_to_views() const { return held == Held::views; }
   bool hybrid() const { return sharding == TorchFsdp1::Sharding::hybrid_shard; }
 };
 

@@ -58,6 +58,9 @@ struct NameOf {
   std::string operator()(const TorchFsdp2& options) const {
     return "fsdp2 " + name_of(kShardings, ShardedParameters(options).sharding);
   }
+  std::string operator()(const MegatronFsdp& options) const {
+    return "megatron_fsdp " + name_of(kMegatronShardings, options.sharding);
+  }
   std::string operator()(const DeepspeedZero3& /*options*/) const { return "zero 3"; }
   std::string operator()(const ParameterServer& options) const { return server_name(options); }
 };
@@ -78,7 +81,8 @@ std::string strategy_name(const Strategy& strategy) {
 }
 
 const std::vector<std::string>& strategy_names() {
-  static const std::vector<std::string> names = {"ddp", "fsdp", "fsdp2", "zero", "ps", "local_sgd"};
+  static const std::vector<std::string> names = {"ddp",  "fsdp", "fsdp2",    "megatron_fsdp",
+                                                 "zero", "ps",   "local_sgd"};
   return names;
 }
 
@@ -88,6 +92,7 @@ std::string describe_strategy(const std::string& name) {
       {"fsdp", "parameters sharded: full_shard, shard_grad_op or hybrid_shard, with prefetch"},
       {"fsdp2",
        "parameters sharded one by one (fully_shard), with or without reshard_after_forward"},
+      {"megatron_fsdp", "Megatron-LM's own: layers as buffers, optim_grads or optim_grads_params"},
       {"zero", "stage 1 shards the optimizer, 2 also the gradients, 3 also the parameters"},
       {"ps", "parameter server: staleness 0 (BSP), a bound (SSP) or unbounded (ASP); local_steps"},
       {"local_sgd",

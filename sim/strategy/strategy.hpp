@@ -22,8 +22,9 @@ namespace rehearse::inline strategy {
 /// A training is a product of three axes. Outside this module nobody asks for an alternative of
 /// `sync` (tests/structure/check).
 struct Strategy {
-  using Kind = std::variant<TorchDdp, Horovod, MegatronDdp, DeepspeedAllreduce, DeepspeedBuckets,
-                            TorchFsdp1, TorchFsdp2, DeepspeedZero3, ParameterServer, Alone>;
+  using Kind =
+      std::variant<TorchDdp, Horovod, MegatronDdp, DeepspeedAllreduce, DeepspeedBuckets, TorchFsdp1,
+                   TorchFsdp2, MegatronFsdp, DeepspeedZero3, ParameterServer, Alone>;
 
   Kind sync{};                          ///< how replicas stay equal, by whose code
   std::optional<Layout> layout{};       ///< how ranks share a replica; nothing: it is one GPU

@@ -154,6 +154,20 @@ struct TorchFsdp2 {
   std::optional<Seconds> host_overhead{};  ///< as TorchFsdp1's, for one group of parameters
 };
 
+/// Megatron-LM's own FSDP (megatron/core/distributed/fsdp), of a layout. Each transformer layer is
+/// one buffer, which ranks cut as it lies: nothing is copied in or out. All else stays gathered
+/// while a micro-batch computes. Its `optim` is MegatronDdp's use_distributed_optimizer.
+/// The next layer is gathered ahead, as NVIDIA's recipes ask (overlap_param_gather).
+struct MegatronFsdp {
+  /// `optim_grads`: parameters stay whole, and are gathered once in a step.
+  enum class Sharding { optim_grads, optim_grads_params };
+  Sharding sharding = Sharding::optim_grads_params;
+  /// Gradients add up and travel in fp32. Nothing: where parameters are bf16, as Megatron-LM asks.
+  std::optional<bool> grad_reduce_in_fp32{};
+  CollectiveAlgorithm algorithm = CollectiveAlgorithm::automatic;
+  std::optional<Seconds> host_overhead{};  ///< as TorchFsdp1's, for one layer
+};
+
 /// DeepSpeed's ZeRO-3 (deepspeed/runtime/zero: stage3.py, partitioned_param_coordinator.py), whose
 /// hooks stand at each module and which gathers parameter by parameter. Names and defaults are its;
 /// sizes are elements.

@@ -105,6 +105,24 @@ BOOST_AUTO_TEST_CASE(channels_take_multiprocessors_from_compute) {
   BOOST_CHECK_CLOSE(end_of(play(schedule, cluster), 1), 50 * kMs, kPercent);
 }
 
+// DeepEP's 20 of 108, whatever the schedule says of others; or as many as NCCL's 24 channels.
+BOOST_AUTO_TEST_CASE(a_dispatcher_takes_its_own_multiprocessors) {
+  const Cluster cluster =
+      read_cluster(Document::parse("{use: dgx_a100, nodes: 1}", "c.yaml")->root());
+  for (const auto& [own, left] : {std::pair(20, 88.0), std::pair(0, 84.0)}) {
+    Program program =
+        one_collective(CollectiveKind::all_gather, Bytes(1e9), CollectiveAlgorithm::automatic);
+    std::get<Collective>(program.ops[0].work).multiprocessors = own;
+    program.lanes.push_back({"compute", LaneKind::compute});
+    program.ops.push_back(
+        {.of = "compute", .lane = LaneId(1), .work = Compute{.duration = Seconds(50 * kMs)}});
+    Schedule schedule = on_all_ranks(cluster, program);
+    schedule.overlap_slowdown = 1;
+    const Trace trace = play(schedule, cluster);
+    BOOST_CHECK_CLOSE(end_of(trace, 1), 50 * kMs + end_of(trace, 0) * (1 - left / 108), kPercent);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(compute_of_one_rank_slows_all_of_the_collective) {
   const Cluster cluster = star_cluster(2);
   const CommProfile profile = profile_of(1, 2);

@@ -146,6 +146,9 @@ inline std::vector<std::vector<std::string>> more_options() {
        "host_overhead: 1us}}",
        built_in + "}"},
       {"strategy={fsdp2: {reshard_after_forward: 2, wrap: blocks}}"},
+      {"strategy={megatron_fsdp: {data_parallel_sharding_strategy: optim_grads, "
+       "grad_reduce_in_fp32: true, host_overhead: 1ms, algorithm: ring}}",
+       "framework=megatron"},
       {"strategy={ddp: {}, tensor_parallel: 1, sequence_parallel: false, pipeline_parallel: 2, "
        "context_parallel: {degree: 1, method: ring}, expert_parallel: 1, pipeline: {schedule: "
        "zero_bubble, virtual_stages: 1, split: auto}, micro_batches: 4, order: "
@@ -192,7 +195,7 @@ inline std::vector<std::vector<std::string>> more_options() {
       {"strategy={fsdp2: {}, pipeline_parallel: 2, micro_batches: 4, pipeline: "
        "{gradient_accumulation: 2}}",
        "framework=torch", built_in + "}"},
-      {"strategy={ddp: {}, expert_parallel: 16, experts: {dispatch: deepep, node_limit: 1, "
+      {"strategy={ddp: {}, expert_parallel: 16, experts: {dispatch: deepep, num_sms: 24, node_limit: 1, "
        "imbalance: "
        "{histogram: " +
            (data_folder() / "tests/data/tokens_per_expert.csv").string() + "}}}",

@@ -191,6 +191,25 @@ BOOST_AUTO_TEST_CASE(fsdp_gathers_experts_among_those_that_share_them) {
   BOOST_TEST(sum(bytes.at({"experts' replicas", CollectiveKind::reduce_scatter})) == 2 * block);
 }
 
+// Megatron-LM's own FSDP: a block's parameters are gathered each way, or once in a step; gradients
+// are scattered in each micro-batch, and a rank keeps its shares of them.
+BOOST_AUTO_TEST_CASE(megatrons_fsdp_gathers_each_way_or_once_a_step) {
+  Layout layout = expert_layout(8);
+  layout.micro_batches = 2;
+  const double block = kExperts / 8 * kExpert * 4;
+  for (const auto sharding :
+       {MegatronFsdp::Sharding::optim_grads_params, MegatronFsdp::Sharding::optim_grads}) {
+    const bool params = sharding == MegatronFsdp::Sharding::optim_grads_params;
+    const Schedule schedule =
+        schedule_on(layout, nodes_of(4), 2, MegatronFsdp{.sharding = sharding});
+    const auto bytes = sent(schedule);
+    const auto& gathers = bytes.at({"experts' replicas", CollectiveKind::all_gather});
+    BOOST_TEST(gathers.size() == (params ? 8u : 2u));
+    for (const double size : gathers) BOOST_TEST(size == block);
+    BOOST_TEST(sum(bytes.at({"experts' replicas", CollectiveKind::reduce_scatter})) == 4 * block);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(experts_of_one_rank_are_reduced_by_nobody) {
   const auto bytes = sent(schedule_on(expert_layout(16), nodes_of(4)));
   BOOST_TEST(!bytes.contains({"experts' replicas", CollectiveKind::all_reduce}));

@@ -165,6 +165,7 @@ RankShare LayoutBuilder::share_of(int rank) const {
   if (!options_.sequence_parallel && options_.scatter_gather_tensors_in_pipeline)
     plan.alike = static_cast<std::size_t>(mesh_.tensor);
   plan.contexts = static_cast<std::size_t>(mesh_.context);
+  plan.dispatch_sms = options_.dispatch_sms;
   plan.records_streams = !options_.avoid_record_streams;
   const bool known = !options_.order;
   plan.waits_for_sends = known && options_.schedule == PipelineSchedule::one_f_one_b;

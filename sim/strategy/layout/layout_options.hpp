@@ -35,6 +35,8 @@ struct Layout {
   bool expert_overlap = false;  ///< shared experts compute beside dispatch and combine
   /// One micro-batch computes beside another's dispatch and combine; nothing: as the schedule does.
   std::optional<bool> expert_comm_overlap{};
+  /// Multiprocessors that the dispatcher's own kernels take (DeepEP's num_sms); 0: NCCL's dispatch.
+  int dispatch_sms = 0;
   int node_limit = 0;               ///< nodes that a token goes to at most; 0: any
   bool fake_balanced_gate = false;  ///< ModelParallel::consecutive_experts
   /// Tokens of the fullest expert rank over their mean; nothing: balanced, and nobody says so.

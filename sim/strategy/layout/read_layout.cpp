@@ -162,6 +162,19 @@ void read_fake_gate(Map& experts, Layout& layout) {
   layout.imbalance = 1;
 }
 
+/// What DeepEP's kernels take; NCCL's dispatch has its channels.
+void read_sms(Map& experts, Framework& framework, Layout& layout) {
+  const char* key = "num_sms";
+  constexpr int kMost = 1024;
+  if (layout.dispatch == ExpertDispatch::deepep) {
+    layout.dispatch_sms =
+        static_cast<int>(framework.integer_or(experts, "strategy.experts.", key, 1, kMost));
+  } else if (experts.has(key)) {
+    experts.at_key(key).fail("NCCL sends these tokens, whose channels are counted by themselves",
+                             "write dispatch: deepep, or remove it");
+  }
+}
+
 /// Ranks with the same tokens are tensor ranks, which share nothing but experts.
 void share_tokens(Map& map, Layout& layout) {
   if (layout.mesh.tensor > 1)
@@ -214,6 +227,7 @@ void read_experts(Map& map, const Reading& reading, bool sharded, Layout& layout
     layout.node_limit = static_cast<int>(limit->as_integer(1, kMostRanks));
   if (const auto imbalance = options.optional("imbalance")) read_imbalance(*imbalance, layout);
   read_fake_gate(options, layout);
+  read_sms(options, reading.framework, layout);
   options.finish();
 }
 
@@ -404,6 +418,10 @@ Strategy read_layout(Map map, const Reading& reading,
   Layout layout;
   read_tensor(map, reading, layout);
   layout.mesh.pipeline = read_degree(map, "pipeline_parallel", reading);
+  if (layout.mesh.pipeline > 1 && sync_in<MegatronFsdp>(strategy) != nullptr)
+    map.at_key("pipeline_parallel")
+        .fail("Megatron-FSDP beside a pipeline is not here",
+              "write zero: {stage: 1} in its place, or leave out the pipeline");
   read_context(map, reading, layout);
   read_experts(map, reading, shards_parameters(strategy), layout);
   read_tables(map, reading, layout);

@@ -36,6 +36,7 @@ struct StagePlan {
   std::size_t replicas = 1;
   /// Groups, as slots, of the ranks that share a layer, a sequence or experts.
   std::map<ExchangeAxis, std::size_t> exchange_groups{};
+  int dispatch_sms = 0;      ///< Layout::dispatch_sms
   std::size_t contexts = 1;  ///< ranks that share a sequence
   /// Group, as a slot, of the ranks with the same experts, where it is another than that of
   /// replicas; and how many they are.

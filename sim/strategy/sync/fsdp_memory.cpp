@@ -45,7 +45,7 @@ FsdpMemory::RunTensors FsdpMemory::make_tensors(std::size_t run) {
   const bool used_as_stored = shards_.experts == 1 && gathered_element_ == stored_element_;
   const Bytes idle =
       used_as_stored ? static_cast<double>(flat.experts) * gathered_element_ : Bytes(0);
-  const Bytes gathered = whole(flat, gathered_element_) - idle;
+  const Bytes gathered = options_.gathers_once ? Bytes(0) : whole(flat, gathered_element_) - idle;
   const bool copies = options_.cpu_offload && on_gpu();
   const bool casts = gathered_element_ != stored_element_;
   const bool casts_back = reduced_element_ != gathered_element_;
@@ -61,19 +61,25 @@ FsdpMemory::RunTensors FsdpMemory::make_tensors(std::size_t run) {
   all.gathered_backward = make(MemoryKind::gathered, gathered, kUnshard);
   // FSDP2 copies the gradients of its parameters into what is reduced, in its type.
   const bool flattens = !options_.keeps_tensors();
-  all.flat = make(MemoryKind::gradients,
-                  gradients(flat, flattens ? gathered_element_ : reduced_element_), 0);
+  all.flat = make(
+      MemoryKind::gradients,
+      gradients(flat, flattens && !options_.adds_to_views() ? gathered_element_ : reduced_element_),
+      0);
   all.whole = make(MemoryKind::gradients,
                    options_.no_sync ? gradients(flat, gathered_element_) : Bytes(0), 0);
   all.cast =
       make(MemoryKind::gradients,
-           casts_back && flattens ? gradients(flat, reduced_element_) : Bytes(0), kPostBackward);
+           casts_back && flattens && !options_.adds_to_views() ? gradients(flat, reduced_element_)
+                                                               : Bytes(0),
+           kPostBackward);
   // A CPU exchanges the parts and sums them itself.
   all.received = make(MemoryKind::gradients,
                       on_gpu() ? gradient(reduced_element_) : gradients(flat, reduced_element_),
                       kPostBackward);
-  all.gradient = make(MemoryKind::gradients, gradient(stored_element_), kPostBackward);
-  all.added = make(MemoryKind::gradients, gradient(stored_element_), kPostBackward);
+  // Megatron-LM's stays from step to step (hold()).
+  const Bytes added = options_.adds_to_views() ? Bytes(0) : gradient(stored_element_);
+  all.gradient = make(MemoryKind::gradients, added, kPostBackward);
+  all.added = make(MemoryKind::gradients, added, kPostBackward);
   return all;
 }
 
@@ -86,7 +92,14 @@ Bytes FsdpMemory::stored(std::size_t run) const { return share_of(runs_[run], st
 void FsdpMemory::hold() {
   const bool on_host = options_.cpu_offload && on_gpu();
   for (std::size_t run = 0; run < runs_.size() && !on_host; ++run)
-    builder_.hold(builder_.tensor(MemoryKind::parameters, stored(run), tensors_[run].owner));
+    builder_.hold(
+        builder_.tensor(MemoryKind::parameters,
+                        options_.gathers_once ? whole(runs_[run], gathered_element_) : stored(run),
+                        tensors_[run].owner));
+  for (std::size_t run = 0; run < runs_.size() && options_.adds_to_views(); ++run)
+    builder_.hold(builder_.tensor(MemoryKind::gradients,
+                                  runs_[run].own_graded(shards_) * reduced_element_,
+                                  tensors_[run].owner));
   for (std::size_t run = 0; run < runs_.size(); ++run)
     if (runs_[run].scales > Bytes(0))
       builder_.hold(
@@ -134,6 +147,10 @@ std::vector<TensorId> FsdpMemory::collect(std::size_t run, OpId op) {
     for (const TensorId id : parts) builder_.give(op, id);
     return {tensors_[run].held};
   }
+  if (options_.adds_to_views()) {
+    if (!options_.gathers_once) free(run, op);
+    return {tensors_[run].held};
+  }
   if (on_gpu()) {
     builder_.note(op, {flat, Action::finish});
     builder_.take(op, flat);
@@ -177,7 +194,8 @@ void FsdpMemory::reduce(std::size_t run, OpId op) {
   }
   builder_.take(op, all.cast);
   // What is received is the gradient where neither its type nor its place is another.
-  const bool is_gradient = !options_.cpu_offload && reduced_element_ == stored_element_;
+  const bool is_gradient =
+      !options_.cpu_offload && !options_.adds_to_views() && reduced_element_ == stored_element_;
   if (!is_gradient) builder_.take(op, all.received);
   if (keeps_reduced()) {
     reducing_ = run;

@@ -49,6 +49,11 @@ class FsdpMemory {
   void keep_part(std::size_t run, OpId op) { builder_.take(op, tensors_[run].part); }
   /// Gives the whole run back; what of it the host knows to be unused once `op` is over.
   std::vector<TensorId> free(std::size_t run, OpId op);
+  /// Before the run's backward, behind `op`: the buffer that products add its gradients to.
+  void begin_gradients(std::size_t run, OpId op) {
+    builder_.note(op, {tensors_[run].flat, TensorEvent::Action::finish});
+    builder_.take(op, tensors_[run].flat);
+  }
   /// After the run's last backward `op`: its gradients become one flat tensor, and the run is freed
   /// as by free().
   std::vector<TensorId> collect(std::size_t run, OpId op);

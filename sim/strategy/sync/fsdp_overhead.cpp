@@ -63,6 +63,10 @@ StepCosts with_fsdp_overhead(StepCosts costs, const std::vector<FlatParameter>& 
                           run.storage == StoredAs::fp32 ? Bytes(4) : reduced);
       continue;
     }
+    if (options.adds_to_views()) {
+      costs.units[run.first].backward += costs.copy_time(3 * run.own_graded(shards) * reduced);
+      continue;
+    }
     const Bytes share = converted(own, stored, gathered);
     const auto graded = static_cast<double>(run.graded + run.trained_experts);
     costs.units[run.first].forward += costs.copy_time(share);

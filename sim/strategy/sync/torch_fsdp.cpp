@@ -72,6 +72,7 @@ class TorchFsdp : public Sync {
   void after_forward(std::size_t unit, OpId forward, const Pass& pass) override;
   std::vector<After> before_backward(std::size_t unit, const Pass& pass) override;
   Gradients gradients(const Pass& pass) const override {
+    if (options_.adds_to_views()) return Gradients::summed;
     return keeps_whole() && !pass.first ? Gradients::added : Gradients::collected;
   }
   void after_backward(std::size_t unit, OpId backward, const Pass& pass) override;
@@ -104,6 +105,7 @@ class TorchFsdp : public Sync {
   bool waits_at_once() const;
   void wait_for_gather(std::size_t j);
   void gather_part(std::size_t part);
+  std::vector<After> gather_once(std::size_t j);
   void reduce(std::size_t j, OpId backward, const Pass& pass);
   Seconds optimizer_time() const;
 
@@ -256,10 +258,22 @@ void TorchFsdp::gather_part(std::size_t part) {
   }
 }
 
+/// In the first micro-batch of a step, the next run ahead.
+std::vector<After> TorchFsdp::gather_once(std::size_t j) {
+  for (std::size_t ahead = j; ahead < std::min(j + 2, runs_.size()); ++ahead) {
+    if (gathered_[ahead]) continue;
+    gather(ahead);
+    gathered_[ahead] = true;
+  }
+  wait_for_gather(j);
+  return {{*gather_of_[j]}};
+}
+
 std::vector<After> TorchFsdp::before_forward(std::size_t unit, const Pass& pass) {
   if (keeps_whole() && unit == plan_.parts[pass.part].first) gather_part(pass.part);
   const auto j = begins_[unit];
   if (!j) return {};
+  if (options_.gathers_once) return gather_once(*j);
   if (!keeps_whole()) {
     if (*j == 0 || !options_.forward_prefetch) gather(*j);
     wait_for_gather(*j);
@@ -270,7 +284,8 @@ std::vector<After> TorchFsdp::before_forward(std::size_t unit, const Pass& pass)
 
 void TorchFsdp::after_forward(std::size_t unit, OpId forward, const Pass& /*pass*/) {
   const auto j = ends_[unit];
-  if (!j || keeps_whole() || !reshards_after_forward() || runs_[*j].root) return;
+  if (!j || keeps_whole() || options_.gathers_once || !reshards_after_forward() || runs_[*j].root)
+    return;
   memory_.keep_part(*j, forward);
   free_events_.freed_after(forward, memory_.free(*j, forward));
 }
@@ -278,6 +293,9 @@ void TorchFsdp::after_forward(std::size_t unit, OpId forward, const Pass& /*pass
 std::vector<After> TorchFsdp::before_backward(std::size_t unit, const Pass& /*pass*/) {
   const auto ended = ends_[unit];
   const bool ahead = options_.backward_prefetch == TorchFsdp1::Prefetch::backward_pre;
+  if (ended && options_.adds_to_views() && builder_.last_computed())
+    memory_.begin_gradients(*ended, *builder_.last_computed());
+  if (options_.gathers_once) return {};
   if (!keeps_whole() && ahead && reshards_after_forward() && ends_root(unit))
     prefetch(runs_.size());
   if (!ended || keeps_whole()) return {};
@@ -298,7 +316,7 @@ void TorchFsdp::after_backward(std::size_t unit, OpId backward, const Pass& pass
   const std::size_t j = *begun;
   memory_.begin_micro_batch(keeps_whole() || options_.no_sync || pass.micro == 0);
   auto freed = memory_.collect(j, backward);
-  if (!keeps_whole()) {
+  if (!keeps_whole() && !options_.gathers_once) {
     free_events_.freed_after(backward, std::move(freed));
     const bool late =
         options_.backward_prefetch == TorchFsdp1::Prefetch::backward_post ||

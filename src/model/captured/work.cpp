@@ -55,6 +55,19 @@ Work products(const Kernel& kernel, double batch) {
   return work;
 }
 
+/// narrow_mm, _scaled_mm: in 8 or 4 bits.
+Work narrow_product(const Kernel& kernel, double batch) {
+  const Tensor& out = kernel.writes[0];
+  Product product{.narrow = true};
+  product.columns = side(out, out.shape.size() - 1, batch);
+  product.rows = out.elements(batch) / product.columns;
+  product.inner = kernel.option("inner", 0, 0);
+  if (kernel.backward)
+    product.role = kernel.role == KernelRole::weight_gradient ? Product::Role::weight_gradient
+                                                              : Product::Role::input_gradient;
+  return {.kind = OperatorKind::matmul, .products = {product}, .flops = product.flops()};
+}
+
 /// torch._grouped_mm: rows sorted by expert, a weight for each; of a weight's gradient the rows are
 /// the inner dimension. Rows are shared evenly.
 Work grouped(const Kernel& kernel, double batch) {
@@ -134,6 +147,9 @@ Work convolutions(const Kernel& kernel, double batch) {
   return work;
 }
 
+/// TransformerEngine's (common/fused_attn/fused_attn_fp8.cu).
+constexpr const char* kFp8Attention = "fused_attn_fp8_";
+
 /// Queries, keys and values are the first reads of four dimensions; of backward the gradient stands
 /// before them.
 Work attention(const Kernel& kernel, double batch) {
@@ -151,6 +167,7 @@ Work attention(const Kernel& kernel, double batch) {
               .causal = kernel.option("is_causal", 0, 0) != 0,
               .value_width = static_cast<std::int64_t>(side(v, 3, batch)),
               .keys = static_cast<std::int64_t>(side(k, 2, batch))};
+  if (kernel.name.starts_with(kFp8Attention)) op.heads.kernel = AttentionKernel::cudnn_fp8;
   op.tokens = side(q, 2, batch);
   op.product.products = side(q, 0, batch);
   op.always_fp32 = q.is_wide();
@@ -381,9 +398,11 @@ Work work_of(const Kernel& kernel, double batch) {
   if (kernel.options.contains("launches")) return library(kernel, batch);
   if (kernel.reads.empty() || kernel.writes.empty()) return moving(kernel, batch);
   if (is_one_of(name, {"mm", "addmm", "bmm", "baddbmm"})) return products(kernel, batch);
+  if (kernel.options.contains("inner")) return narrow_product(kernel, batch);
   if (name == "_grouped_mm" && kernel.reads.size() > 1) return grouped(kernel, batch);
   if (is_one_of(name, {"convolution", "convolution_backward"})) return convolutions(kernel, batch);
-  if (name.starts_with("_scaled_dot_product_")) return attention(kernel, batch);
+  if (name.starts_with("_scaled_dot_product_") || name.starts_with(kFp8Attention))
+    return attention(kernel, batch);
   if (name.starts_with("_cudnn_rnn")) return recurrent(kernel, batch);
   if (name.find("batch_norm") != std::string::npos) return batch_norm(kernel, batch);
   if (name.starts_with("max_pool2d_with_indices")) return max_pool(kernel, batch);

@@ -11,8 +11,9 @@ namespace rehearse::captured {
 struct Product {
   double rows = 0, columns = 0, inner = 0, products = 1;
   enum class Role : std::uint8_t { forward, input_gradient, weight_gradient } role = Role::forward;
-  bool wide = false;  ///< of fp32 operands
-  double times = 1;   ///< kernels like it, one after the other
+  bool wide = false;    ///< of fp32 operands
+  bool narrow = false;  ///< of 8 or 4 bits
+  double times = 1;     ///< kernels like it, one after the other
   double flops() const { return 2 * rows * columns * inner * products * times; }
 };
 

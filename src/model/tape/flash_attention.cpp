@@ -48,6 +48,8 @@ struct FlashKernel {
 FlashKernel kernel_of(const Attention& o, Type type) {
   if (o.kernel != AttentionKernel::sdpa && !is_cudnn(o.kernel))
     return {"_flash_attention_forward", "_flash_attention_backward"};
+  if (o.kernel == AttentionKernel::cudnn_fp8)
+    return {.forward = "fused_attn_fp8_fwd", .backward = "fused_attn_fp8_bwd", .last_row = true};
   if (type == Type::float16 && !o.biased && !o.spelling.indexes && o.head_width % 8 == 0 &&
       (o.head_width <= 128 || o.head_width == 256))
     return {.forward = "_scaled_dot_product_cudnn_attention",

@@ -173,6 +173,11 @@ Tensor quantized_product(Recorder& recorder, const Tensor& x, const LinearOption
   return output;
 }
 
+/// Its operands are bytes without their shape: how many elements each sum has.
+CallOptions summed(std::int64_t elements, KernelRole role = KernelRole::gradient) {
+  return {.with = {{"inner", {static_cast<double>(elements)}}}, .role = role};
+}
+
 /// TransformerEngine's Linear in 8 or 4 bits: of the input one copy is saved, of the output's
 /// gradient two are made, as rows and as columns.
 Tensor narrow_product(Recorder& recorder, const Sides& sides, const LinearOptions& options) {
@@ -185,7 +190,7 @@ Tensor narrow_product(Recorder& recorder, const Sides& sides, const LinearOption
     const Tensor rows =
         recorder.workspace(recorder.narrow_bytes(std::max(gathered, x.elements())), Type::byte);
   }
-  Tensor output = recorder.call("narrow_mm", {&x, &sides.w}, out, x.type);
+  Tensor output = recorder.call("narrow_mm", {&x, &sides.w}, out, x.type, summed(x.sizes.back()));
   recorder.connect(
       output, sides.inputs(),
       [&recorder, needed, trained, gathered,
@@ -203,10 +208,12 @@ Tensor narrow_product(Recorder& recorder, const Sides& sides, const LinearOption
         recorder.travels(whole);
         recorder.travels(partial);
         const Tensor dx =
-            needed ? recorder.call("narrow_mm", {&narrowed}, inputs, type) : undefined();
-        const Tensor dw = trained ? recorder.call("narrow_mm", {&narrowed, &kept}, weight, type,
-                                                  {.role = KernelRole::weight_gradient})
-                                  : undefined();
+            needed ? recorder.call("narrow_mm", {&narrowed}, inputs, type, summed(dy.sizes.back()))
+                   : undefined();
+        const Tensor dw = trained
+                              ? recorder.call("narrow_mm", {&narrowed, &kept}, weight, type,
+                                              summed(positions_of(dy), KernelRole::weight_gradient))
+                              : undefined();
         return with_bias(dy, dx, dw, biased);
       });
   return output;
@@ -221,8 +228,8 @@ Tensor recast_product(Recorder& recorder, const Sides& sides, const LinearOption
     const Tensor right = recorder.workspace(sides.w.sizes, Type::byte);
     recorder.record("fused_cast", {&x, &sides.w}, {&left, &right});
   }
-  Tensor output =
-      recorder.call("_scaled_mm", {&x, &sides.w}, with_channels(x.sizes, options.out), x.type);
+  Tensor output = recorder.call("_scaled_mm", {&x, &sides.w}, with_channels(x.sizes, options.out),
+                                x.type, summed(x.sizes.back()));
   recorder.connect(
       output, sides.inputs(),
       [&recorder, needed, trained, type = x.type, inputs = x.sizes, weights = sides.w.sizes,
@@ -231,11 +238,13 @@ Tensor recast_product(Recorder& recorder, const Sides& sides, const LinearOption
         const Tensor& dy = gradients[0];
         const Tensor narrow = recorder.workspace(2 * dy.elements(), Type::byte);
         const Tensor other = recorder.workspace(trained ? inputs : weights, Type::byte);
-        const Tensor dx =
-            needed ? recorder.call("_scaled_mm", {&narrow, &w}, inputs, type) : undefined();
-        const Tensor dw = trained ? recorder.call("_scaled_mm", {&narrow, &other}, weights, type,
-                                                  {.role = KernelRole::weight_gradient})
-                                  : undefined();
+        const Tensor dx = needed ? recorder.call("_scaled_mm", {&narrow, &w}, inputs, type,
+                                                 summed(dy.sizes.back()))
+                                 : undefined();
+        const Tensor dw = trained
+                              ? recorder.call("_scaled_mm", {&narrow, &other}, weights, type,
+                                              summed(positions_of(dy), KernelRole::weight_gradient))
+                              : undefined();
         return with_bias(dy, dx, dw, biased);
       });
   return output;

@@ -134,6 +134,8 @@ def bridge(row, recipes):
     # the dispatcher is "alltoall", as qwen3_llm_pretrain.py says of H100s, too.
     flex = says.get("moe_flex_dispatcher_backend")
     experts = ["imbalance: 1", "dispatch: " + ("deepep" if flex else "all_to_all")]
+    if flex == "hybridep":
+        experts.append("num_sms: 16")  # Megatron-Core's moe_hybridep_num_sms
     if says.get("moe_a2a_overlap"):
         experts.append("overlap_moe_expert_parallel_comm: true")
     layout = [replicas(precision), *degrees(row), "experts: {" + ", ".join(experts) + "}"]
