@@ -1,6 +1,8 @@
 // `rehearse decode`: how fast a served language model generates.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "base/error.hpp"
@@ -22,26 +24,74 @@ struct DecodeCommand {
   AnswerOptions answer;
 };
 
-void decode(const DecodeCommand& command) {
-  const TransformerShape network = read_served_network(command.model);
-  const Cluster cluster = typed_cluster(command.on, "--on");
+/// What the command asks. std::invalid_argument where nothing can serve it.
+DecodeTable table_of(const DecodeCommand& command, const TransformerShape& network,
+                     const Cluster& cluster) {
   Serving serving = command.serving;
   serving.format = parse_served_format(command.format);
   if (command.cache == "8bit") serving.cache_element = Bytes(1);
+  const DecodeModel model(network, cluster, read_engine(command.engine), serving);
+  return decode_table(network.name, command.on, model, command.prompt, command.response,
+                      command.memory, command.batches);
+}
+
+/// The first change of one or two options with which the command has an answer.
+std::string what_answers(const DecodeCommand& command, const TransformerShape& network,
+                         const Cluster& cluster) {
+  const auto answers = [&](const auto& change) {
+    DecodeCommand changed = command;
+    change(changed);
+    try {
+      table_of(changed, network, cluster);
+      return true;
+    } catch (const std::invalid_argument&) {
+      return false;
+    }
+  };
+  if (answers([](DecodeCommand& one) { one.batches.clear(); })) return "leave --batch out";
+  const auto most = static_cast<int>(std::min<std::size_t>(cluster.gpu_count(), 1024));
+  for (const std::string& format : {command.format, std::string("bf16"), std::string("fp8")})
+    for (int ranks = 1; ranks <= most; ranks *= 2) {
+      const auto changes = [&](DecodeCommand& one) {
+        one.format = format;
+        one.serving.tensor_parallel = ranks;
+      };
+      const bool with_batches = answers(changes);
+      if (!with_batches && !answers([&](DecodeCommand& one) {
+            changes(one);
+            one.batches.clear();
+          }))
+        continue;
+      std::vector<std::string> words;
+      if (ranks != command.serving.tensor_parallel)
+        words.push_back(fmt::format("--tensor-parallel {}", ranks));
+      if (format != command.format) words.push_back("--precision " + format);
+      if (!with_batches) words.emplace_back("without --batch");
+      return fmt::format("{}", fmt::join(words, " "));
+    }
+  if (answers([](DecodeCommand& one) { one.serving.attention_data_parallel = 1; }))
+    return "leave --attention-data-parallel out";
+  for (const std::string& engine : engine_names())
+    if (answers([&](DecodeCommand& one) { one.engine = engine; }))
+      return fmt::format("--engine {}", engine);
+  if (answers([](DecodeCommand& one) { one.prompt = one.response = 1024; }))
+    return "fewer tokens with --prompt and --response; 1024 of each fit";
+  return "another --model, or more or other GPUs with --on";
+}
+
+void decode(const DecodeCommand& command) {
+  const TransformerShape network = read_served_network(command.model);
+  const Cluster cluster = typed_cluster(command.on, "--on");
   check_outputs({{"--output", command.answer.output}});
   try {
-    const DecodeModel model(network, cluster, read_engine(command.engine), serving);
-    const DecodeTable table = decode_table(network.name, command.on, model, command.prompt,
-                                           command.response, command.memory, command.batches);
+    const DecodeTable table = table_of(command, network, cluster);
     write_answer({.table = [&](int, bool) { return to_table(table); },
                   .json = [&] { return to_json(table); },
                   .csv = [&] { return to_csv(table); }},
                  command.answer);
   } catch (const std::invalid_argument& wrong) {
-    throw InputError(
-        fmt::format("rehearse decode: error: {}\nremedy: change --model, --on, --tensor-parallel, "
-                    "--engine, --precision, --prompt, --response or --batch",
-                    wrong.what()));
+    throw InputError(fmt::format("rehearse decode: error: {}\nremedy: {}", wrong.what(),
+                                 what_answers(command, network, cluster)));
   }
 }
 

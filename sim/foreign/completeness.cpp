@@ -102,7 +102,8 @@ void tell_defaults(Translation& told, const Asked& asked) {
   if (gpus == 0)
     gpus = std::max<std::int64_t>(1, count_of(told.facts, "nodes")) *
            count_of(told.facts, "gpus_per_node");
-  if (!asked.on.empty() && gpus > 0 && gpus_of(told.facts, asked) != gpus)
+  const bool apart = has(told.facts, "rl_streams");  // fill_post_training compares these
+  if (!asked.on.empty() && !apart && gpus > 0 && gpus_of(told.facts, asked) != gpus)
     told.left.push_back({"(machines)",
                          "",
                          fmt::format("--on has {} GPUs in the place of the file's {}",

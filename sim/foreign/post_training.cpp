@@ -55,19 +55,32 @@ std::int64_t of_prompt(const Facts& facts) {
   return std::max<std::int64_t>(1, count_of(facts, "rl.generations"));
 }
 
-/// verl's own defaults of `async_training` (fully_async_policy/config/fully_async_ppo_trainer.yaml,
-/// volcengine/verl, 2026-11).
-void fill_stream(Facts& facts) {
+/// verl's own defaults of `async_training`, `rollout` and `trainer`
+/// (fully_async_policy/config/fully_async_ppo_trainer.yaml, ppo_trainer.yaml, volcengine/verl,
+/// 2026-11). --on has all of its machines, or those that train.
+void fill_stream(Facts& facts, const Asked& asked, const std::string& name) {
   if (!has(facts, "rl_streams")) return;
   for (const auto& [key, value] :
        {std::pair("rl_required", "1"), std::pair("rl_fits", "4"),
         std::pair("rl.staleness.limit", "0.1"), std::pair("rl.staleness.in_flight", "true"),
-        std::pair("rl.staleness.stream", "true")})
+        std::pair("rl.staleness.stream", "true"), std::pair("rl.generator.nodes", "1"),
+        std::pair("nodes", "1"), std::pair("rl_trainer_apart", "true"),
+        std::pair("rl.old_log_probs", "false")})
     if (!has(facts, key)) say(facts, key, value);
+  const std::int64_t train = count_of(facts, "nodes"),
+                     generate = count_of(facts, "rl.generator.nodes");
+  const std::size_t digits = asked.on.find_first_not_of("0123456789");
+  if (digits == 0 || digits >= asked.on.size() || asked.on[digits] != 'x') return;
+  const std::int64_t named = std::stoll(asked.on.substr(0, digits));
+  if (named == train || named == train + generate) return;
+  throw InputError(fmt::format(
+      "{}: error: --on has {} nodes; of verl's, {} train (trainer.nnodes) and {} generate "
+      "(rollout.nnodes)\nremedy: --on {}{}, or change them in the file",
+      name, named, train, generate, train + generate, asked.on.substr(digits)));
 }
 
 /// Prompts of a step and updates in it: TRL's batches are of sequences, or of pairs, on each GPU.
-void fill_batch(Facts& facts, const Asked& asked) {
+void fill_batch(Facts& facts, const Asked& asked, const std::string& name) {
   const bool pairs = value_of(facts, "rl.algorithm") == "dpo";
   if (has(facts, "rl_of_micro")) {
     const std::int64_t all = count_of(facts, "micro_batch") *
@@ -78,7 +91,7 @@ void fill_batch(Facts& facts, const Asked& asked) {
   const std::int64_t update = count_of(facts, "rl_update");
   if (pairs && update > 0) say(facts, "rl.prompts", std::to_string(update));
   // verl's stream: a step lies between two refits, some fits of some mini-batches of prompts.
-  fill_stream(facts);
+  fill_stream(facts, asked, name);
   if (has(facts, "rl_streams") && count_of(facts, "rl.prompts") == 0)
     say(facts, "rl.prompts",
         std::to_string(count_of(facts, "rl_mini") * count_of(facts, "rl_required") *
@@ -132,7 +145,7 @@ void fill_post_training(Facts& facts, const Asked& asked, const std::string& nam
     std::erase_if(facts, [](const auto& fact) {
       return fact.first.starts_with("rl.generator") || fact.first == "rl.generations";
     });
-  fill_batch(facts, asked);
+  fill_batch(facts, asked, name);
   fill_sample(facts, means);
   // A generator's own nodes are no trainer's.
   if (const std::int64_t own = count_of(facts, "rl.generator.nodes"); own > 0) {
