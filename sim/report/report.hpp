@@ -280,6 +280,8 @@ struct Report {
   std::string scenario;
   std::string description;
   std::string model, cluster, strategy, precision;
+  /// MixedPrecision's param_dtype, what units are gathered and compute in, where it is said.
+  std::optional<std::string> param_dtype{};
   FrameworkChoice framework;
   ArchitectureReport architecture;
   std::int64_t batch_per_gpu = 0;

@@ -350,6 +350,7 @@ constexpr auto json_fields(const Report*) {
       field("model", &Report::model), field("architecture", &Report::architecture),
       field("cluster", &Report::cluster), field("strategy", &Report::strategy),
       field("framework", &Report::framework), field("precision", &Report::precision),
+      field_if_any("param_dtype", &Report::param_dtype),
       field("batch_per_gpu", &Report::batch_per_gpu), field("global_batch", &Report::global_batch),
       field("ranks", &Report::ranks), field("nodes", &Report::nodes), field("work", &Report::work),
       field("fidelity", &Report::fidelity),

@@ -35,12 +35,14 @@ std::string counted(std::size_t count, const char* noun) {
 
 void add_head(const Report& report, Page& page) {
   const std::string cluster = report.cluster.empty() ? "inline cluster" : report.cluster;
+  const std::string formats =
+      report.precision +
+      (report.param_dtype ? fmt::format(" (param_dtype {})", *report.param_dtype) : "");
   page.paragraph(Ink::strong, fmt::format("{} · {} · {}", report.model, report.strategy, cluster));
-  page.paragraph(
-      Ink::faint,
-      fmt::format("{} training on {}; {}, batch {} per GPU, {} per step; fidelity {}",
-                  counted(report.ranks, "GPU"), counted(report.nodes, "node"), report.precision,
-                  report.batch_per_gpu, report.global_batch, report.fidelity));
+  page.paragraph(Ink::faint,
+                 fmt::format("{} training on {}; {}, batch {} per GPU, {} per step; fidelity {}",
+                             counted(report.ranks, "GPU"), counted(report.nodes, "node"), formats,
+                             report.batch_per_gpu, report.global_batch, report.fidelity));
   page.paragraph(Ink::faint, report.description);
 }
 

@@ -2,7 +2,8 @@
 
 const pages = {
   "rehearse.report/1": { draw: runPage, about: (report) => [report.description,
-    `${plural(report.ranks, "GPU")} training on ${plural(report.nodes, "node")}; ${report.precision}, ` +
+    `${plural(report.ranks, "GPU")} training on ${plural(report.nodes, "node")}; ${report.precision}` +
+      `${report.param_dtype ? ` (param_dtype ${report.param_dtype})` : ""}, ` +
       `batch ${report.batch_per_gpu} per GPU, ${report.global_batch} per step; from ${report.scenario}`] },
   "rehearse.study/1": { draw: studyPage, about: () => ["A sweep: each point of a study, predicted."] },
   "rehearse.plan/1": { draw: planPage, about: (plan) => [`Wanted: ${plan.objective.words}${plan.constraints.length > 0 ? `; ${plan.constraints.map(({ words }) => words).join(", ")}` : ""}`] },
