@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
@@ -163,6 +166,32 @@ class Capture(unittest.TestCase):
         kernels = json.loads(captured.path.read_text())["kernels"]
         product = next(each for each in kernels if each["op"] == "addmm")
         self.assertEqual(product["writes"], [["fp32", [[0, 2], 8]]])  # two of each sample's tokens
+
+    def test_two_processes_write_the_same_bytes(self) -> None:
+        """Whatever order Python's sets have when several tensors go at one moment."""
+        own = Path(self.scratch.name)
+        script = """
+import sys
+import torch, rehearse_sim
+class Held(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Linear(8, 8)
+    def forward(self, x):
+        made = {f"part{each}": torch.cat([x] * (each + 1)) for each in range(9)}
+        held = [made[name] for name in set(made)]
+        made.clear()
+        held.clear()
+        return self.inner(x).mean()
+rehearse_sim.capture(Held, torch.zeros(2, 8), path=sys.argv[1], name="held")
+"""
+        wrote = []
+        for seed in ("1", "2", "3"):
+            path = own / f"{seed}.model.json"
+            subprocess.run([sys.executable, "-c", script, str(path)], check=True,
+                           env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(support.ROOT / "python")})  # fmt: skip
+            wrote.append(path.read_bytes())
+        self.assertEqual(len(set(wrote)), 1)
 
     def test_another_precision_or_batch_than_captured_is_refused(self) -> None:
         captured = self.capture(lambda: nn.Linear(4, 4), torch.zeros(2, 4), batches=(2,),

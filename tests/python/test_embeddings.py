@@ -105,6 +105,22 @@ class SharedTables(unittest.TestCase):
             "model": {"captured": str(self.path), "batch_per_gpu": 4096}, "cluster": {"use": "dgx_h100", "gpus_per_node": 4},
             "strategy": strategy, "optimizer": {"sgd": {}}, "run": {"jitter": "none"}})  # fmt: skip
 
+    def test_wrong_arguments_are_named_with_what_is_right(self) -> None:
+        for make, kind, said in (
+            (lambda: Table(-5), ValueError, r"Table.rows is 1 or more, not -5: Table\(40_000_000, hot=3\)"),
+            (lambda: Table(5, hot=0), ValueError, "Table.hot is 1 or more, not 0"),
+            (lambda: Table(1.5), TypeError, "Table.rows is a whole number, not 1.5"),  # type: ignore[arg-type]
+            (lambda: EmbeddingBags(TABLES, 0), ValueError, "width is 1 or more, not 0"),
+            (lambda: EmbeddingBags([(5, 1)], 8), TypeError, r"tables\[0\] is a Table, not \(5, 1\)"),  # type: ignore[list-item]
+            (lambda: EmbeddingBags([], 8), ValueError, "tables is empty"),
+            (lambda: EmbeddingBags(Table(5), 8), TypeError, "tables is a list of Table, not Table"),  # type: ignore[arg-type]
+            (lambda: EmbeddingBags([Table(5)], 8)((1, 2)), TypeError, "ids of EmbeddingBags is a tensor, not tuple"),
+            (lambda: self.capture("4"), TypeError, "embedding_parallel is a whole number, not '4'"),
+            (lambda: self.capture(1), ValueError, "embedding_parallel is 2 ranks or more, not 1"),
+        ):
+            with self.subTest(said), self.assertRaisesRegex(kind, said):
+                make()
+
     @unittest.skipUnless(support.has_program(), "the program is not built")
     def test_a_prediction_has_the_ranks_memory_and_the_networks_parameters(self) -> None:
         made = self.capture(sharding="row_wise")
@@ -127,6 +143,8 @@ class SharedTables(unittest.TestCase):
                                ({"ddp": {}, "expert_parallel": 4}, "was captured whole")):  # fmt: skip
             with self.assertRaisesRegex(rehearse_sim.InputError, said.replace("(", r"\(").replace(")", r"\)")):
                 self.predict(**strategy)
+        with self.assertRaisesRegex(rehearse_sim.InputError, "captured whole and at embedding_parallel 4, and"):
+            self.predict(ddp={}, embedding_parallel=2)
         with self.assertRaisesRegex(Exception, "the network has none"):
             rehearse_sim.capture(nn.Linear(4, 1), torch.zeros(2, 4), loss=torch.sum, path=self.path,
                                  batches=(2, 4, 7), embedding_parallel=4)  # fmt: skip

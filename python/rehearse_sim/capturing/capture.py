@@ -184,6 +184,17 @@ def _narrow(value: Any, dtype: torch.dtype) -> Any:
     return value
 
 
+def _degrees(name: str, said: Any) -> list[int]:
+    """How many ranks, one number or several; TypeError or ValueError where it is neither."""
+    example = f"{name}=4 or {name}=(2, 4)"
+    listed = list(said) if isinstance(said, Sequence) and not isinstance(said, str) else [said]
+    for each in listed:
+        embeddings.whole(name, each, example)
+        if each < 2:
+            raise ValueError(f"{name} is 2 ranks or more, not {each}: {example}")
+    return listed
+
+
 def capture(
     module: Any,
     inputs: Any,
@@ -225,6 +236,8 @@ def capture(
     """
     if precision not in PRECISIONS:
         raise CaptureError(f"precision {precision!r}: one of {', '.join(PRECISIONS)}")
+    tensor_ways = _degrees("tensor_parallel", tensor_parallel)
+    table_ways = _degrees("embedding_parallel", embedding_parallel)
     sizes = Sizes(batches, lengths)
     examples = [each for each in tensors(inputs) if each.dim() > 0]
     base = (examples[0].shape[0] if examples else 0, lengths[0] if lengths else 0)
@@ -236,11 +249,9 @@ def capture(
     runs = sizes.runs(lambda point: _record(question, point))
     called = name or getattr(module, "__name__", "") or type(runs.of[0].module).__name__.lower()
     wrote = write(runs, called, precision, path)
-    asked = [(axis, ranks) for axis, said in (("tensor", tensor_parallel), ("embedding", embedding_parallel))
-             for ranks in ([said] if isinstance(said, int) else said)]  # fmt: skip
+    asked = [(axis, ranks) for axis, said in (("tensor", tensor_ways), ("embedding", table_ways))
+             for ranks in said]  # fmt: skip
     for axis, ranks in asked:
-        if ranks < 2:
-            raise CaptureError(f"{axis}_parallel is 2 ranks or more, not {ranks}")
         part = replace(question, ranks=ranks, axis=axis, plan=plan)
         own = sizes.runs(lambda point, part=part: _record(part, point))  # type: ignore[misc]
         write(own, called, precision, tensor_ranks.file_of(wrote.path, ranks, axis), ranks, axis)

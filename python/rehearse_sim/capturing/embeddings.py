@@ -23,6 +23,14 @@ SHARDINGS = ("table_wise", "row_wise", "column_wise")
 OPTIMIZERS = ("sgd", "exact_adagrad", "exact_row_wise_adagrad")
 
 
+def whole(name: str, value: Any, example: str) -> None:
+    """TypeError or ValueError unless `value` is a whole number of 1 or more."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} is a whole number, not {value!r}: {example}")
+    if value < 1:
+        raise ValueError(f"{name} is 1 or more, not {value}: {example}")
+
+
 class _Bags(torch.autograd.Function):
     """Backward updates the rows in the same kernel: tables have no gradients."""
 
@@ -49,6 +57,10 @@ class Table:
 
     rows: int
     hot: int = 1
+
+    def __post_init__(self) -> None:
+        whole("Table.rows", self.rows, "Table(40_000_000, hot=3)")
+        whole("Table.hot", self.hot, "Table(40_000_000, hot=3)")
 
 
 @dataclass(frozen=True)
@@ -83,6 +95,15 @@ class EmbeddingBags(torch.nn.Module):
         optimizer: str = "exact_row_wise_adagrad",
     ) -> None:
         super().__init__()
+        if isinstance(tables, Table) or not isinstance(tables, Sequence):
+            raise TypeError(f"tables is a list of Table, not {type(tables).__name__}: [Table(1000)]")
+        if not tables:
+            raise ValueError("tables is empty: at least one, as [Table(1000)]")
+        for place, each in enumerate(tables):
+            if not isinstance(each, Table):
+                raise TypeError(f"tables[{place}] is a Table, not {each!r}: Table(1000, hot=1)")
+        whole("width", width, "EmbeddingBags([Table(1000)], 128)")
+        whole("min_partition", min_partition, "min_partition=32")
         kinds = [sharding] * len(tables) if isinstance(sharding, str) else list(sharding)
         if len(kinds) != len(tables) or not set(kinds) <= set(SHARDINGS):
             raise CaptureError(f"sharding: one of {', '.join(SHARDINGS)}, for all tables or for each")
@@ -185,6 +206,8 @@ class EmbeddingBags(torch.nn.Module):
         return scatter(partly, "sum", 0, self.mesh)
 
     def forward(self, ids: Any) -> Any:
+        if not isinstance(ids, torch.Tensor):
+            raise TypeError(f"ids of EmbeddingBags is a tensor, not {type(ids).__name__}")
         all_hot = sum(table.hot for table in self.of)
         if ids.dim() != 2 or ids.shape[1] != all_hot:
             raise CaptureError(f"ids of EmbeddingBags are (batch, {all_hot}), not {tuple(ids.shape)}")

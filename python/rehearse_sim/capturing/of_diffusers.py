@@ -122,6 +122,8 @@ def _given(kind: type, sizes: _Sizes, latents: Shape, batch: int) -> dict[str, A
         "text_rope_pos": lambda: torch.arange(tokens),
         "img_ids": lambda: torch.zeros(length, axes), "txt_ids": lambda: torch.zeros(tokens, axes),
         "img_shapes": lambda: [[(1, side, length // side)]] * batch,
+        # Each place of an image stands for two by two latents, behind the text.
+        "img_mask": lambda: (torch.arange(tokens + length // 4) >= tokens).expand(batch, -1),
         "controlnet_cond": lambda: (  # UNets take pixels, transformers latents
             zeros(3, 8 * sizes.side[0], 8 * sizes.side[1]) if "sample" in takes else zeros(*latents)),
         "conditioning_scale": lambda: 1.0,

@@ -342,7 +342,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         del self.live[key]
         if self.closed:
             return
-        self.units[self.unit].events[self.in_backward].append(-number - 1)
+        events = self.units[self.unit].events[self.in_backward]
+        place = len(events)  # what goes at one moment goes in no order of Python's: by its number
+        while place and 0 > events[place - 1] and -events[place - 1] - 1 > number:
+            place -= 1
+        events.insert(place, -number - 1)
 
     closed = False
 

@@ -155,6 +155,10 @@ class Sizes:
     lengths: Sequence[int] = ()
 
     def __post_init__(self) -> None:
+        for name, given in (("batches", self.batches), ("lengths", self.lengths)):
+            known = isinstance(given, Sequence) and not isinstance(given, str)
+            if not known or any(type(each) is not int for each in given):
+                raise TypeError(f"{name} is a tuple of whole numbers, not {given!r}: {name}=(2, 4, 7)")
         if len(self.batches) not in (1, 3) or len(self.lengths) not in (0, 1, 3):
             raise CaptureError("batches and lengths: one size, or two to fit and one to check")
         for sizes in (self.batches, self.lengths):

@@ -1,8 +1,13 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <functional>
+#include <set>
+#include <string>
+#include <system_error>
 
 #include "base/error.hpp"
 #include "config/json/json_place.hpp"
@@ -347,21 +352,42 @@ RankWords words_of(ExchangeAxis axis) {
              : RankWords{"tp", "tensor ranks", "tensor_parallel", &Step::tensor_parallel};
 }
 
+/// Degrees that lie beside NAME.model.json, as "2, 4"; empty where none does.
+std::string captured_degrees(const std::filesystem::path& whole, const std::string& start) {
+  std::set<int> found;
+  const std::string end = ".model.json";
+  std::error_code ignored;
+  const auto folder = whole.has_parent_path() ? whole.parent_path() : std::filesystem::path(".");
+  for (const auto& each : std::filesystem::directory_iterator(folder, ignored)) {
+    const std::string name = each.path().filename().string();
+    if (!name.starts_with(start) || !name.ends_with(end)) continue;
+    if (name.size() <= start.size() + end.size()) continue;
+    const char* last = name.data() + (name.size() - end.size());
+    int degree = 0;
+    const auto read = std::from_chars(name.data() + start.size(), last, degree);
+    if (read.ec == std::errc() && read.ptr == last) found.insert(degree);
+  }
+  return fmt::format("{}", fmt::join(found, ", "));
+}
+
 }  // namespace
 
 Model rank_of(const Model& whole, ExchangeAxis axis, int ranks) {
   const RankWords words = words_of(axis);
   const std::filesystem::path file(whole.captured->file);
   const std::filesystem::path name = file.filename().stem();  // of NAME.model.json
+  const std::string start = fmt::format(
+      "{}.{}", (name.extension() == ".model" ? name.stem() : name).string(), words.suffix);
   const std::filesystem::path own =
-      file.parent_path() / fmt::format("{}.{}{}.model.json",
-                                       (name.extension() == ".model" ? name.stem() : name).string(),
-                                       words.suffix, ranks);
-  if (!is_input_file(own))
-    throw InputError(
-        fmt::format("no file \"{}\": it is captured whole, and not as one of {} {}; "
-                    "capture(..., {}={}) writes it",
-                    own.string(), ranks, words.ranks, words.option, ranks));
+      file.parent_path() / fmt::format("{}{}.model.json", start, ranks);
+  if (!is_input_file(own)) {
+    const std::string degrees = captured_degrees(file, start);
+    throw InputError(fmt::format(
+        "no file \"{}\": it is captured whole{}, and not as one of {} {}; "
+        "capture(..., {}={}) writes it",
+        own.string(), degrees.empty() ? "" : fmt::format(" and at {} {}", words.option, degrees),
+        ranks, words.ranks, words.option, ranks));
+  }
   Model share = read_captured(own, whole.captured->length);
   bool alike = (*share.captured).*words.number == ranks &&
                share.captured->precision == whole.captured->precision &&
