@@ -13,6 +13,7 @@
 #include "keys/schema.hpp"
 #include "planner/plan_view.hpp"
 #include "predict/collective_views.hpp"
+#include "rollout/documents.hpp"
 #include "view/comparison.hpp"
 #include "view/network_view.hpp"
 
@@ -31,6 +32,9 @@ const std::vector<DocumentKind>& document_kinds() {
     all.push_back({"collective", [](const std::string&) { return collective_schema(); }});
     all.push_back({"plan_result", [](const std::string&) { return plan_result_schema(); }});
     all.push_back({"model", [](const std::string&) { return network_schema(); }});
+    all.push_back({"decode", [](const std::string&) { return decode_schema(); }});
+    all.push_back({"rollout", [](const std::string&) { return rollout_schema(); }});
+    all.push_back({"rollout_plan", [](const std::string&) { return rollout_plan_schema(); }});
     return all;
   }();
   return kAll;

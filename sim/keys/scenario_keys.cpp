@@ -36,6 +36,7 @@ std::vector<KeySection> scenario_keys() {
       {"rl.", "Post-training", "Rehearse", "sim/rollout/rl_options.cpp", rl_keys()},
 
       {"model.", "Model", "Rehearse", "sim/scenario/model_section.cpp sim/scenario/named_network.cpp "
+       "sim/scenario/packing_section.cpp "
        "sim/scenario/memory_section.cpp sim/scenario/adaptation_keys.cpp "
        "sim/scenario/captured_model.cpp",
        {{"use", type::name_of("list models"), "-", "A built-in network."},

@@ -1,4 +1,5 @@
 #include "predict/predict.hpp"
+#include "predict/blocking.hpp"
 
 #include <fmt/format.h>
 
@@ -98,25 +99,6 @@ std::string channels_line(const Scenario& scenario, const std::vector<Collective
       "beside "
       "it takes up to {:.3g} times as long",
       most->cost.channels, most->cost.compute_slowdown);
-}
-
-/// Launches that the host waits for stand in the time of what they launch.
-void say_blocking(const Scenario& scenario, Report& report) {
-  const std::string compute = "compute";
-  if (!scenario.run.efficiency.launch_blocking || !report.bottleneck.starts_with(compute)) return;
-  Scenario free = scenario;
-  free.run.efficiency.launch_blocking = false;
-  const auto computed = [](const Scenario& one) {
-    const std::vector<StepCosts> costs = group_costs(one);
-    Seconds sum;
-    for (const UnitCost& unit : costs.front().units) sum += unit.forward + unit.backward;
-    return sum;
-  };
-  const double waits = 1 - computed(free) / computed(scenario);
-  report.bottleneck.insert(compute.size(),
-                           fmt::format(" and the host that waits for each kernel ({:.0f} % of it; "
-                                       "cuda_launch_blocking)",
-                                       100 * waits));
 }
 
 /// Whether some operation has a spread to draw from.

@@ -31,7 +31,8 @@ WorkKind work_of(const Scenario& scenario) {
   if (trains_adapters(model)) return WorkKind::adapters;
   if (splits_a_model(scenario.strategy)) return WorkKind::layouts;
   if (scenario.cluster.gpu_count() == 1) return WorkKind::one_gpu;
-  return scenario.cluster.node_count() == 1 ? WorkKind::replicas_in_node : WorkKind::replicas_on_nodes;
+  return scenario.cluster.node_count() == 1 ? WorkKind::replicas_in_node
+                                            : WorkKind::replicas_on_nodes;
 }
 
 }  // namespace rehearse::inline report

@@ -143,29 +143,4 @@ std::string to_csv(const RlPlan& plan) {
   return text;
 }
 
-std::string to_json(const RlPlan& plan) {
-  nlohmann::ordered_json document{{"schema", "rehearse.rollout_plan/1"},
-                                  {"scenario", plan.file},
-                                  {"network", plan.network},
-                                  {"nodes", plan.nodes}};
-  auto& rows = document["splits"] = nlohmann::ordered_json::array();
-  for (const RlPlanRow& row : plan.rows) {
-    nlohmann::ordered_json one{{"generator_nodes", row.split.generator_nodes},
-                               {"tensor_parallel", row.split.tensor_parallel},
-                               {"limit", row.split.staleness.limit},
-                               {"in_flight", row.split.staleness.in_flight},
-                               {"feasible", row.report.has_value()}};
-    if (row.report) {
-      one["step_time_s"] = row.report->step.value();
-      one["tokens_per_s"] = row.tokens_per_second();
-      one["fits"] = row.report->fits();
-      if (row.report->lag) one["mean_age"] = row.report->lag->mean_age;
-    } else {
-      one["why"] = row.why;
-    }
-    rows.push_back(std::move(one));
-  }
-  return json_text(document, 2) + "\n";
-}
-
 }  // namespace rehearse::inline rollout

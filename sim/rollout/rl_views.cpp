@@ -41,41 +41,6 @@ std::string generation_lines(const RlReport& report) {
   return text;
 }
 
-/// At most this many points of a picture.
-constexpr std::size_t kPoints = 200;
-
-/// Some of `all`, evenly, the last one too.
-template <class T>
-std::vector<T> thinned(const std::vector<T>& all) {
-  if (all.size() <= kPoints) return all;
-  std::vector<T> some;
-  for (std::size_t i = 0; i < kPoints; ++i)
-    some.push_back(all[i * (all.size() - 1) / (kPoints - 1)]);
-  return some;
-}
-
-nlohmann::ordered_json generation_json(const RlReport& report) {
-  nlohmann::ordered_json json{{"time_s", report.generation.value()},
-                              {"tail_idle_s", report.first_copy_idle.value()},
-                              {"copies", report.copies},
-                              {"cache_tokens", report.places},
-                              {"most_cache_tokens", report.counts.most_cache},
-                              {"generated_tokens", report.counts.generated},
-                              {"computed_tokens", report.counts.computed},
-                              {"preemptions", report.counts.preemptions}};
-  auto& load = json["last_copy"] = nlohmann::ordered_json::array();
-  for (const CopyLoad& one : thinned(report.last_copy))
-    load.push_back(
-        {{"at_s", one.at.value()}, {"sequences", one.sequences}, {"cache_tokens", one.cache}});
-  auto& ends = json["ends"] = nlohmann::ordered_json::array();
-  std::vector<std::size_t> places(report.ends.size());
-  std::iota(places.begin(), places.end(), 0);
-  for (const std::size_t at : thinned(places))
-    ends.push_back({{"share", static_cast<double>(at + 1) / static_cast<double>(places.size())},
-                    {"at_s", report.ends[at].value()}});
-  return json;
-}
-
 }  // namespace
 
 std::string to_terminal(const RlReport& report) {
@@ -122,50 +87,6 @@ std::string to_csv(const RlReport& report) {
   row("step", report.step);
   for (const RlPhase& phase : report.phases) row("\"" + phase.name + "\"", phase.time);
   return text;
-}
-
-std::string to_json(const RlReport& report) {
-  nlohmann::ordered_json document{{"schema", "rehearse.rollout/1"},
-                                  {"scenario", report.file},
-                                  {"network", report.network},
-                                  {"algorithm", to_string(report.options.algorithm)},
-                                  {"gpus", report.gpus()},
-                                  {"trainer_gpus", report.trainer_gpus},
-                                  {"generator_gpus", report.generator_gpus},
-                                  {"sequences", report.options.sequences()},
-                                  {"tokens", report.tokens},
-                                  {"step_time_s", report.step.value()},
-                                  {"tokens_per_s", tokens_per_second(report)},
-                                  {"fits", report.fits()}};
-  if (report.step_interval)
-    document["interval"] = {{"low_s", report.step_interval->low.value()},
-                            {"high_s", report.step_interval->high.value()}};
-  if (report.usd_per_hour)
-    document["usd_per_step"] = *report.usd_per_hour * report.step.value() / 3600;
-  auto& phases = document["phases"] = nlohmann::ordered_json::array();
-  for (const RlPhase& phase : report.phases)
-    phases.push_back({{"phase", phase.name}, {"time_s", phase.time.value()}});
-  document["trainer"] = {{"update_s", report.trainer.update.value()},
-                         {"forward_s", report.trainer.forward.value()},
-                         {"micro_batches", report.trainer.micro_batches},
-                         {"samples", report.trainer.samples}};
-  auto& memory = document["memory"] = nlohmann::ordered_json::array();
-  for (const PhaseMemory& phase : report.memory)
-    memory.push_back({{"phase", phase.phase},
-                      {"own_bytes", phase.own.value()},
-                      {"beside_bytes", phase.beside.value()},
-                      {"capacity_bytes", phase.capacity.value()},
-                      {"fits", phase.fits()}});
-  if (generates(report.options.algorithm)) document["generation"] = generation_json(report);
-  if (report.lag)
-    document["staleness"] = {{"mean", report.lag->mean_age},
-                             {"most", report.lag->most_age},
-                             {"shares", report.lag->ages},
-                             {"trainer_waits_s", report.lag->trainer_waits.value()},
-                             {"generator_waits_s", report.lag->generator_waits.value()}};
-  document["warnings"] = report.warnings;
-  document["assumptions"] = report.assumptions;
-  return json_text(document, 2) + "\n";
 }
 
 }  // namespace rehearse::inline rollout

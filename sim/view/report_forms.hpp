@@ -11,7 +11,46 @@
 
 #include "config/json/json_record.hpp"
 #include "config/json/json_text.hpp"
+#include "convergence/pace.hpp"
 #include "report/report.hpp"
+
+namespace rehearse::inline base {
+
+constexpr auto json_fields(const Estimate<double>*) {
+  return std::tuple(field("value", &Estimate<double>::value), field("low", &Estimate<double>::low),
+                    field("high", &Estimate<double>::high));
+}
+
+}  // namespace rehearse::inline base
+
+namespace rehearse::inline convergence {
+
+constexpr std::size_t json_count(const LossCost::Asked*) { return 3; }
+constexpr const char* to_string(LossCost::Asked asked) {
+  return asked == LossCost::Asked::like     ? "like"
+         : asked == LossCost::Asked::target ? "target"
+                                            : "length";
+}
+
+constexpr auto json_fields(const Pace*) {
+  return std::tuple(field("samples_per_s", &Pace::samples_per_s),
+                    field("samples_per_update", &Pace::samples_per_update),
+                    field("applied_s", &Pace::applied));
+}
+
+constexpr auto json_fields(const TokenCost*) {
+  return std::tuple(field("name", &TokenCost::name), field("ratio", &TokenCost::ratio),
+                    field("source", &TokenCost::source));
+}
+
+constexpr auto json_fields(const LossCost*) {
+  return std::tuple(field("asked", &LossCost::asked), field("method", &LossCost::method),
+                    field("like_tokens", &LossCost::like_tokens), field("unit", &LossCost::unit),
+                    field("amount", &LossCost::amount), field("parts", &LossCost::parts),
+                    field("line", &LossCost::line));
+}
+
+}  // namespace rehearse::inline convergence
 
 /// Forms of single values, and entries of more than one member, of which report_fields.hpp is made.
 namespace rehearse::inline view {

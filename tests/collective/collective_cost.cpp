@@ -18,7 +18,6 @@ BOOST_AUTO_TEST_SUITE(collective_cost_test)
 namespace {
 
 namespace data = boost::unit_test::data;
-
 constexpr double kMiB = 1048576;
 constexpr auto kAllReduce = CollectiveKind::all_reduce;
 const auto kSizes = {4.0, 64 * 1024.0, 25 * kMiB, 1024 * kMiB};

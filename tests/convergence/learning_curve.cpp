@@ -16,7 +16,6 @@ namespace {
 
 constexpr double kUntrained = 0.9;
 constexpr double kFloor = 0.03, kScale = 8, kSaturation = 0.3, kStrength = 5, kSteep = 1.5;
-
 constexpr double kNone = -1000;                  // of a parameter that is a logarithm
 const double kHalf = std::log(std::expm1(0.5));  // of kFading: ln(1 + exp(it)) = 1/2
 

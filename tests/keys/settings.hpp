@@ -195,7 +195,8 @@ inline std::vector<std::vector<std::string>> more_options() {
       {"strategy={fsdp2: {}, pipeline_parallel: 2, micro_batches: 4, pipeline: "
        "{gradient_accumulation: 2}}",
        "framework=torch", built_in + "}"},
-      {"strategy={ddp: {}, expert_parallel: 16, experts: {dispatch: deepep, num_sms: 24, node_limit: 1, "
+      {"strategy={ddp: {}, expert_parallel: 16, experts: {dispatch: deepep, num_sms: 24, "
+       "node_limit: 1, "
        "imbalance: "
        "{histogram: " +
            (data_folder() / "tests/data/tokens_per_expert.csv").string() + "}}}",

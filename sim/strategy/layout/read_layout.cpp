@@ -7,17 +7,11 @@
 #include "base/error.hpp"
 #include "config/files_read.hpp"
 #include "config/text_source.hpp"
-#include "model/token_histogram.hpp"
+#include "strategy/layout/read_parts.hpp"
 #include "strategy/read_kinds.hpp"
 
 namespace rehearse::inline strategy {
-namespace {
 
-constexpr std::int64_t kMostStages = 10'000;
-constexpr const char* kTensorAsync = "async_tensor_model_parallel_allreduce";
-constexpr const char* kAsyncTensor = "enable_async_tensor_parallel";
-
-/// `states`: a report states the default.
 std::int64_t read_count(Map& map, const std::string& key, std::int64_t fallback, std::int64_t high,
                         bool states) {
   if (states) return map.integer_or(key, fallback, 1, high);
@@ -25,24 +19,20 @@ std::int64_t read_count(Map& map, const std::string& key, std::int64_t fallback,
   return value ? value->as_integer(1, high) : fallback;
 }
 
-bool read_flag(Map& map, const std::string& key, bool fallback, bool states) {
-  if (states) return map.bool_or(key, fallback);
-  const std::optional<Value> value = map.optional(key);
-  return value ? value->as_bool() : fallback;
-}
-
 int read_degree(Map& map, const std::string& key, const Reading& reading) {
   return static_cast<int>(read_count(map, key, 1, kMostRanks, reading.has_mesh()));
 }
 
-/// What `read` makes of a file that `file` names.
-auto read_named(const Value& file, const auto& read) {
-  const std::filesystem::path path = file.folder() / file.as_string();
-  try {
-    return read(path);
-  } catch (const MissingError&) {
-    file.fail(fmt::format("{} cannot be read", path.string()));
-  }
+namespace {
+
+constexpr std::int64_t kMostStages = 10'000;
+constexpr const char* kTensorAsync = "async_tensor_model_parallel_allreduce";
+constexpr const char* kAsyncTensor = "enable_async_tensor_parallel";
+
+bool read_flag(Map& map, const std::string& key, bool fallback, bool states) {
+  if (states) return map.bool_or(key, fallback);
+  const std::optional<Value> value = map.optional(key);
+  return value ? value->as_bool() : fallback;
 }
 
 std::string text_of(const Value& file) {
@@ -107,128 +97,6 @@ void read_context(Map& map, const Reading& reading, Layout& layout) {
   }
   layout.context_method =
       static_cast<ContextMethod>(std::ranges::find(names, name) - names.begin());
-}
-
-/// Under Megatron-LM's name and with its rules. Sharded parameters are torchtitan's, which keeps
-/// them whole beside a pipeline.
-void read_comm_overlap(Map& experts, bool sharded, Layout& layout) {
-  const char* key = "overlap_moe_expert_parallel_comm";
-  const std::optional<Value> value = experts.optional(key);
-  if (!value) return;
-  layout.expert_comm_overlap = value->as_bool();
-  if (!*layout.expert_comm_overlap) return;
-  if (layout.expert_overlap)
-    experts.at_key(key).fail("shared experts hide dispatch already (overlap: true)",
-                             "remove one of the two");
-  if (sharded && layout.mesh.pipeline == 1)
-    experts.at_key(key).fail(
-        "without a pipeline sharded parameters are gathered for one micro-batch at a time",
-        "add pipeline_parallel, beside which torchtitan keeps them whole, or remove it");
-}
-
-/// `imbalance: 1.2 | natural | {histogram: FILE}`.
-void read_imbalance(const Value& imbalance, Layout& layout) {
-  if (imbalance.is_map()) {
-    Map options = imbalance.as_map();
-    layout.histogram = std::make_shared<const TokenHistogram>(
-        read_named(options.require("histogram"), read_token_histogram));
-    return options.finish();
-  }
-  if (imbalance.shown() == "natural") {
-    imbalance.as_choice({"natural"});
-    layout.natural_routing = true;
-    return;
-  }
-  const double fullest = imbalance.as_positive_number();
-  layout.imbalance = fullest;
-  if (fullest < 1)
-    imbalance.fail(fmt::format("the fullest rank has no less than the mean; got {:g}", fullest),
-                   "1 or more");
-  if (fullest > layout.mesh.expert)
-    imbalance.fail(fmt::format("of expert_parallel {} the fullest rank gets {} times the mean at "
-                               "most, which is all tokens",
-                               layout.mesh.expert, layout.mesh.expert),
-                   "a smaller number");
-}
-
-/// It balances whatever tokens are, and asks no router.
-void read_fake_gate(Map& experts, Layout& layout) {
-  layout.fake_balanced_gate = experts.bool_or("fake_balanced_gate", false);
-  if (!layout.fake_balanced_gate) return;
-  for (const char* key : {"node_limit", "imbalance"})
-    if (experts.has(key))
-      experts.at_key(key).fail("fake_balanced_gate takes experts in turn, as many tokens for each",
-                               "remove one of the two");
-  layout.imbalance = 1;
-}
-
-/// What DeepEP's kernels take; NCCL's dispatch has its channels.
-void read_sms(Map& experts, Framework& framework, Layout& layout) {
-  const char* key = "num_sms";
-  constexpr int kMost = 1024;
-  if (layout.dispatch == ExpertDispatch::deepep) {
-    layout.dispatch_sms =
-        static_cast<int>(framework.integer_or(experts, "strategy.experts.", key, 1, kMost));
-  } else if (experts.has(key)) {
-    experts.at_key(key).fail("NCCL sends these tokens, whose channels are counted by themselves",
-                             "write dispatch: deepep, or remove it");
-  }
-}
-
-/// Ranks with the same tokens are tensor ranks, which share nothing but experts.
-void share_tokens(Map& map, Layout& layout) {
-  if (layout.mesh.tensor > 1)
-    map.at_key("tensor_parallel")
-        .fail("ranks that share experts alone have the same tokens, as tensor ranks have",
-              "remove it, or choose another experts.dispatch");
-  layout.mesh.tensor = layout.mesh.expert_tensor = layout.mesh.expert;
-  layout.mesh.expert = 1;
-}
-
-/// Ranks that share embedding tables have the places of those that share experts.
-void read_tables(Map& map, const Reading& reading, Layout& layout) {
-  if (!map.has("embedding_parallel")) return;
-  const int ranks = read_degree(map, "embedding_parallel", reading);
-  if (ranks == 1) return;
-  if (layout.mesh.expert > 1)
-    map.at_key("embedding_parallel")
-        .fail("no network has experts and shared tables", "remove it, or expert_parallel");
-  layout.mesh.expert = ranks;
-  layout.shares_tables = true;
-}
-
-/// Megatron-LM's default is that experts are split as all layers are.
-void read_experts(Map& map, const Reading& reading, bool sharded, Layout& layout) {
-  layout.mesh.expert = read_degree(map, "expert_parallel", reading);
-  const std::string key = "expert_tensor_parallel";
-  const bool whole = reading.framework.word("strategy." + key) == "1";
-  layout.mesh.expert_tensor = whole ? 1 : layout.mesh.tensor;
-  if (const auto degree = map.optional(key))
-    layout.mesh.expert_tensor = static_cast<int>(degree->as_integer(1, kMostRanks));
-  if (!reading.has_mesh() && map.has(key) && layout.mesh.expert_tensor > 1)
-    map.at_key(key).fail("no ranks share experts", "set expert_parallel, or leave it out");
-  if (!map.has(key) && layout.mesh.expert > 1) reading.framework.note("strategy." + key);
-  const std::optional<Value> value = map.optional("experts");
-  if (!value) return;
-  if (layout.mesh.expert == 1)
-    map.at_key("experts").fail("without expert_parallel no rank sends tokens to another's experts",
-                               "set expert_parallel, or remove experts");
-  Map options = value->as_map();
-  const auto& names = expert_dispatch_names();
-  const std::string name = options.choice_or("dispatch", to_string(layout.dispatch), names);
-  layout.dispatch = static_cast<ExpertDispatch>(std::ranges::find(names, name) - names.begin());
-  if (layout.dispatch == ExpertDispatch::replicated) {
-    share_tokens(map, layout);
-    return options.finish();
-  }
-  layout.expert_overlap = options.bool_or("overlap", false);
-  read_comm_overlap(options, sharded, layout);
-  if (const auto limit = options.optional("node_limit"))
-    layout.node_limit = static_cast<int>(limit->as_integer(1, kMostRanks));
-  if (const auto imbalance = options.optional("imbalance")) read_imbalance(*imbalance, layout);
-  read_fake_gate(options, layout);
-  read_sms(options, reading.framework, layout);
-  options.finish();
 }
 
 void read_pipeline(Map& map, Framework& framework, Layout& layout) {

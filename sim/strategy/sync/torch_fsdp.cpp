@@ -6,11 +6,11 @@
 //   backward_pre   gathers the next unit before a unit's gradients are computed, so before their
 //   reduce_scatter; backward_post  after they are computed, still before the reduce_scatter; none
 //   when the next unit's backward begins: behind the reduce_scatter, and so behind the gradients.
-#include <deque>
 #include <utility>
 
 #include "base/error.hpp"
 #include "strategy/sharding_groups.hpp"
+#include "strategy/sync/free_events.hpp"
 #include "strategy/sync/fsdp_memory.hpp"
 #include "strategy/sync/fsdp_overhead.hpp"
 #include "strategy/sync/programs.hpp"
@@ -18,29 +18,6 @@
 namespace rehearse::inline strategy {
 
 namespace {
-
-// torch.distributed.fsdp's _FreeEventQueue: every freed unit leaves an event, and once two of them
-// wait, the next all_gather waits for the older.
-class FreeEvents {
- public:
-  struct Freed {
-    OpId op;
-    std::vector<TensorId> tensors;  ///< that the host knows to be unused once `op` is over
-  };
-  void freed_after(OpId op, std::vector<TensorId> tensors) {
-    events_.push_back({op, std::move(tensors)});
-  }
-  std::optional<Freed> take_if_full() { return events_.size() < 2 ? std::nullopt : take(); }
-  std::optional<Freed> take() {
-    if (events_.empty()) return std::nullopt;
-    Freed oldest = std::move(events_.front());
-    events_.pop_front();
-    return oldest;
-  }
-
- private:
-  std::deque<Freed> events_;
-};
 
 /// What the hooks of torch.distributed.fsdp write around the units of each FlatParameter, or of
 /// FSDP2 around each group of parameters.

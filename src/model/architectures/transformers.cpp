@@ -48,8 +48,7 @@ TransformerShape mpt(const GptSize& size) {
   t.family = "mpt";
   t.source = kMpt;
   t.vocabulary = 50368;
-  t.tokens = 2048;
-  t.most_tokens = t.position_rows = 0;
+  t.tokens = 2048, t.most_tokens = t.position_rows = 0;
   t.dropout = 0;
   return t;
 }
