@@ -116,7 +116,8 @@ class Case:
             lag = (f"staleness: {{limit: {share}, in_flight: true, stream: true}}\n"
                    f"  # {parts} fits of a step")
         return (f"model: {{use: {model}, sequence: {4 * 2 * (2048 + most)}, batch_per_gpu: 1, "
-                "precision: bf16_master, activation_checkpointing: {units: [layers.*]}}\n"
+                "precision: bf16_master, loss: fused_logits, activation_checkpointing: "
+                "{units: [layers.*]}}\n"
                 f"cluster: {cluster}\nstrategy: {{fsdp2: {{shard_group: 8}}, context_parallel: "
                 "{degree: 4, method: ulysses}}\noptimizer: {adamw: {}}\nrl:\n  algorithm: dapo\n"
                 "  prompts: 512\n  generations: 16\n  updates: 16\n  balance: sequences\n"
