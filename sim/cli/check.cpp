@@ -1,6 +1,8 @@
 // `rehearse check FILE...`: all that is wrong in files, without a simulation.
 #include <fmt/format.h>
 
+#include "base/error.hpp"
+#include "base/quoting.hpp"
 #include "cli/commands.hpp"
 #include "cli/fix.hpp"
 #include "cli/inputs.hpp"
@@ -48,6 +50,17 @@ CheckedFile checked(const std::filesystem::path& file, const CheckCommand& comma
   return found;
 }
 
+/// Writes what a link leads to, with the rights that it has.
+void write_in_place(const std::filesystem::path& file, const std::string& text) {
+  const std::filesystem::path target = std::filesystem::canonical(file);
+  const auto rights = std::filesystem::status(target).permissions();
+  if ((rights & std::filesystem::perms::owner_write) == std::filesystem::perms::none)
+    throw InputError(file.string() + ": error: the file is read-only\nremedy: chmod u+w " +
+                     shell_quoted(file.string()));
+  write_whole_file(target, text);
+  std::filesystem::permissions(target, rights);
+}
+
 /// Writes a file without mistakes in its canonical form, standard input's to standard output.
 void format(const std::filesystem::path& file, const CheckedFile& found, bool is_typed,
             bool quiet) {
@@ -55,11 +68,14 @@ void format(const std::filesystem::path& file, const CheckedFile& found, bool is
                            : found.kind.starts_with("a study") ? "study/"
                                                                : "";
   const std::string text = read_input(file, kMaxTextBytes);
+  if (file.extension() == ".json")
+    throw InputError(file.string() +
+                     ": error: JSON has one form\nremedy: format a file of YAML, NAME.yaml");
   const std::string formatted = canonical(text, file.string(), top_keys(kind));
   if (is_typed)
     write_stdout(formatted);
   else if (formatted != text)
-    write_whole_file(file, formatted);
+    write_in_place(file, formatted);
   if (!quiet && !is_typed)
     write_stdout(fmt::format("{}: {}, {}\n", file.string(), found.kind,
                              formatted == text ? "in its canonical form" : "formatted"));

@@ -214,6 +214,9 @@ struct StepCosts {
   /// Time of the host for an eager operator (kHostOperator; 0 where times are given), and for an
   /// optimizer's step over all tensors by themselves.
   Seconds host_operator{0}, optimizer_launch{0};
+  /// The host waits for each kernel (CUDA_LAUNCH_BLOCKING): launches, of hooks too, and kernels
+  /// follow each other (ProgramBuilder).
+  bool launch_blocking = false;
   /// Elements that copies write in a second which make fp32 of 16 bits; 0: as their bytes say.
   double widened = 0;
   /// Rate of copies to the host's memory and back, each way, while all GPUs of the node copy; 0:

@@ -215,18 +215,12 @@ Launches launched(const Unit& unit, Direction direction, const Roofline& rooflin
   return sum;
 }
 
-/// The GPU has nothing to do while the host launches what comes next.
-void wait_for_each(UnitCost& unit) {
-  unit.forward += std::exchange(unit.forward_launch, Seconds(0));
-  unit.backward += std::exchange(unit.backward_launch, Seconds(0));
-  unit.awaited_launch = Seconds(0);
-}
-
 }  // namespace
 
 void add_launches(StepCosts& costs, const Model& model, const Roofline& roofline,
                   Precision precision, const AnalyticEfficiency& efficiency) {
   costs.host_operator = efficiency.host_operator();
+  costs.launch_blocking = efficiency.launch_blocking;
   for (std::size_t i = 0; i < model.units.size(); ++i) {
     const Unit& unit = model.units[i];
     if (unit.forward) continue;  // given: so is what its launches take
@@ -242,7 +236,6 @@ void add_launches(StepCosts& costs, const Model& model, const Roofline& roofline
     costs.units[i].backward_launch = of(Direction::backward);
     const std::optional<std::size_t> counts = counts_known(unit);
     if (counts) costs.units[i].awaited_launch = of(Direction::forward, *counts);
-    if (efficiency.launch_blocking) wait_for_each(costs.units[i]);
   }
 }
 
@@ -253,8 +246,16 @@ void add_optimizer_launch(StepCosts& costs, const Model& model, const Optimizer&
   const Seconds operators = efficiency.host_operator();
   costs.optimizer_launch = static_cast<double>(tensors) * kHostTensor * operators +
                            looped_kernels(optimizer, tensors) * kHostLoop * operators;
-  if (efficiency.launch_blocking)
-    costs.optimizer += std::exchange(costs.optimizer_launch, Seconds(0));
+}
+
+StepCosts waited_for(StepCosts costs) {
+  for (UnitCost& unit : costs.units) {
+    unit.forward += std::exchange(unit.forward_launch, Seconds(0));
+    unit.backward += std::exchange(unit.backward_launch, Seconds(0));
+    unit.awaited_launch = Seconds(0);
+  }
+  costs.optimizer += std::exchange(costs.optimizer_launch, Seconds(0));
+  return costs;
 }
 
 }  // namespace rehearse::inline cost

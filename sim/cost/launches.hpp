@@ -15,4 +15,8 @@ void add_launches(StepCosts& costs, const Model& model, const Roofline& roofline
 void add_optimizer_launch(StepCosts& costs, const Model& model, const Optimizer& optimizer,
                           const AnalyticEfficiency& efficiency);
 
+/// Costs under CUDA_LAUNCH_BLOCKING, hooks and all: the GPU has nothing to do while the host
+/// launches what comes next, so that launches stand in the time of what they launch.
+StepCosts waited_for(StepCosts costs);
+
 }  // namespace rehearse::inline cost

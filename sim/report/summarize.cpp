@@ -31,7 +31,7 @@ void add_identity(const Basis& basis, Report& report) {
   report.framework = scenario.framework;
   report.precision = to_string(scenario.precision);
   if (const auto sharded = sharded_in(scenario.strategy); sharded && sharded->param_dtype)
-    report.param_dtype = to_string(*sharded->param_dtype);
+    report.param_dtype = mixed_type_name(*sharded->param_dtype);
   report.architecture = architecture_of(scenario.model);
   report.batch_per_gpu = scenario.batch_per_gpu;
   report.global_batch = static_cast<std::int64_t>(basis.facts.schedule.samples_per_iteration);

@@ -4,12 +4,14 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "cost/launches.hpp"
 
 namespace rehearse::inline strategy {
 
 ProgramBuilder::ProgramBuilder(std::string name, const StepCosts& costs, const Job& job,
                                std::optional<Precision> computes)
-    : costs_(costs),
+    : waited_(costs.launch_blocking ? std::optional(waited_for(costs)) : std::nullopt),
+      costs_(waited_ ? *waited_ : costs),
       job_(job),
       computes_(computes.value_or(computed_in(job.precision))),
       tapes_(*this, !computes) {
@@ -17,8 +19,8 @@ ProgramBuilder::ProgramBuilder(std::string name, const StepCosts& costs, const J
   program.name = std::move(name);
   compute_ = lane("compute", LaneKind::compute);
   const bool launches =
-      costs.optimizer_launch > Seconds(0) ||
-      std::any_of(costs.units.begin(), costs.units.end(), [](const UnitCost& unit) {
+      costs_.optimizer_launch > Seconds(0) ||
+      std::any_of(costs_.units.begin(), costs_.units.end(), [](const UnitCost& unit) {
         return unit.forward_launch + unit.backward_launch > Seconds(0);
       });
   const bool loads = costs.loading && costs.loading->ahead == 0;

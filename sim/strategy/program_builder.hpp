@@ -89,6 +89,7 @@ class ProgramBuilder {
   Program program;
 
  private:
+  std::optional<StepCosts> waited_;  ///< where the host waits for each kernel
   const StepCosts& costs_;
   const Job& job_;
   Precision computes_;

@@ -135,6 +135,8 @@ void check_fsdp(Map& map, const TorchFsdp1& fsdp) {
 
 }  // namespace
 
+std::string mixed_type_name(Precision type) { return name_of(kMixedTypes, type); }
+
 std::vector<Key> fsdp_keys() { return keys_of(fsdp_fields(nullptr)); }
 
 TorchFsdp1 read_fsdp(Map& map, Framework& framework) {

@@ -44,6 +44,8 @@ struct ShardedParameters {
 
 /// Nothing where each rank has all parameters.
 std::optional<ShardedParameters> sharded_in(const Strategy& strategy);
+/// How `param_dtype` and its like call a type: "bf16".
+std::string mixed_type_name(Precision type);
 
 /// What the units of a model of that precision compute in: MixedPrecision's param_dtype takes the
 /// place of the parameters' own type, and autocast stays as it is.

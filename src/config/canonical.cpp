@@ -3,11 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/quoting.hpp"
+#include "config/comment_scan.hpp"
 #include "config/document_node.hpp"
 #include "config/draft.hpp"
 
@@ -18,65 +22,6 @@ namespace {
 using Kind = DocumentNode::Kind;
 
 constexpr std::size_t kColumns = 100;
-
-struct Comment {
-  std::size_t line = 0, column = 0;
-  bool whole_line = false;    ///< nothing stands before it
-  bool behind_empty = false;  ///< of a whole line: an empty line is before it
-  std::string text;           ///< from # on
-};
-
-/// The comments of a text: a # at the begin of a line or behind a space, and in no quotes.
-class CommentScan {
- public:
-  explicit CommentScan(const TextSource& source) {
-    for (std::size_t line = 0; line < source.lines.size(); ++line) scan(source.lines[line], line);
-  }
-  std::vector<Comment> all;
-  std::vector<bool> empty;  ///< lines without anything
-
- private:
-  void scan(const std::string& text, std::size_t line) {
-    const std::size_t first = text.find_first_not_of(' ');
-    empty.push_back(first == std::string::npos && quote_ == 0);
-    if (first == std::string::npos) return;
-    if (block_ && first > *block_) return;
-    block_.reset();
-    bool begins = true;  // a value may begin here
-    for (std::size_t i = first; i < text.size(); ++i) {
-      const char c = text[i];
-      if (quote_ != 0) {
-        step_in_quotes(text, i);
-        continue;
-      }
-      if (c == '#' && (i == first || text[i - 1] == ' ' || text[i - 1] == '\t')) {
-        const bool above = line > 0 && empty[line - 1];
-        all.push_back({line, i, i == first, i == first && above, text.substr(i)});
-        break;
-      }
-      if ((c == '"' || c == '\'') && begins) {
-        quote_ = c;
-      } else if ((c == '|' || c == '>') && begins) {
-        block_ = first;
-      }
-      begins =
-          c == ' ' || c == '[' || c == '{' || c == ',' ? begins || c != ' ' : c == ':' || c == '-';
-    }
-  }
-  void step_in_quotes(const std::string& text, std::size_t& i) {
-    if (quote_ == '"' && text[i] == '\\') {
-      ++i;
-    } else if (text[i] == quote_) {
-      if (quote_ == '\'' && i + 1 < text.size() && text[i + 1] == '\'')
-        ++i;
-      else
-        quote_ = 0;
-    }
-  }
-
-  char quote_ = 0;
-  std::optional<std::size_t> block_;  ///< the indentation of the key of a block of text
-};
 
 /// What stands around an entry of a map or an item of a list.
 struct Around {
@@ -91,6 +36,8 @@ class Printer {
       : order_(order), scan_(source) {
     collect(root);
     attach();
+    for (const Comment& comment : header_) add_comment(comment, 0);
+    if (!header_.empty()) add_empty();
     print_map(root, 0, true);
     for (const Comment& comment : last_) add_comment(comment, 0);
   }
@@ -118,32 +65,61 @@ class Printer {
       return place->place.line < comment.line ||
              (place->place.line == comment.line && place->place.byte < comment.column);
     };
+    std::size_t gap = 0;        // the place behind the comments before
+    std::size_t outermost = 0;  // where the last of them went; none goes further in behind it
     for (const Comment& comment : scan_.all) {
       const auto next =
           std::ranges::find_if_not(places_, [&](Place place) { return before(place, comment); });
-      if (!comment.whole_line) {
+      const auto behind = static_cast<std::size_t>(next - places_.begin());
+      if (std::exchange(gap, behind) != behind) outermost = behind;
+      if (!comment.whole_line)
         attach_beside(comment, next);
-        continue;
-      }
-      const std::size_t own = next == places_.end() ? 0 : (*next)->place.byte;
-      if (next != places_.end() && (comment.column <= own || next == places_.begin())) {
-        around_[*next].before.push_back(comment);
-        continue;
-      }
-      const auto left =
-          std::find_if(std::make_reverse_iterator(next), places_.rend(),
-                       [&](Place place) { return place->place.byte <= comment.column; });
-      if (left == places_.rend() || (next == places_.end() && comment.column == 0))
-        last_.push_back(comment);
+      else if (behind == 0 && is_header(comment))
+        header_.push_back(comment);
       else
-        around_[*left].behind.push_back(comment);
+        outermost = attach_whole(comment, behind, outermost);
     }
     for (Place place : places_) {
-      const std::size_t line = place->place.line;
       const auto& comments = around_[place].before;
-      const std::size_t first = comments.empty() ? line : comments.front().line;
+      const std::size_t first = comments.empty() ? place->place.line : comments.front().line;
       around_[place].after_empty = first > 0 && scan_.empty[first - 1];
     }
+  }
+
+  /// An empty line parts a file's first comments from its first key.
+  bool is_header(const Comment& comment) const {
+    const std::size_t key = places_.empty() ? scan_.empty.size() : places_.front()->place.line;
+    return std::find(scan_.empty.begin() + static_cast<std::ptrdiff_t>(comment.line),
+                     scan_.empty.begin() + static_cast<std::ptrdiff_t>(key),
+                     true) != scan_.empty.begin() + static_cast<std::ptrdiff_t>(key);
+  }
+
+  /// A line of its own is of the entry below it, or, where it stands further to the right, of the
+  /// entry above it that has ended and begins no further to the right. The place in the order.
+  std::size_t attach_whole(const Comment& comment, std::size_t next, std::size_t outermost) {
+    const std::size_t own = next < places_.size() ? places_[next]->place.byte : 0;
+    const bool is_next = next < places_.size() && comment.column <= own;
+    std::size_t left = std::min(outermost, next);
+    if (outermost == next || is_next) {
+      left = next;
+      while (!is_next && left > 0) {
+        const Place place = places_[left - 1];
+        if (ends_.at(place) <= next && place->place.byte <= comment.column) break;
+        --left;
+      }
+      if (!is_next && left > 0 && (next < places_.size() || comment.column > 0)) {
+        around_[places_[left - 1]].behind.push_back(comment);
+        return left - 1;
+      }
+    } else {
+      around_[places_[left]].behind.push_back(comment);
+      return left;
+    }
+    if (next < places_.size())
+      around_[places_[next]].before.push_back(comment);
+    else
+      last_.push_back(comment);
+    return next;
   }
 
   /// A comment behind something on its line is of the outermost entry that begins there, or of the
@@ -178,17 +154,18 @@ class Printer {
   static std::string scalar(const DocumentNode& node, bool in_braces = false) {
     if (node.kind == Kind::null) return "null";
     const std::string plain = yaml_scalar(node.text, in_braces);
-    const bool stays_quoted =
-        plain != node.text ||
-        (node.quoted && (node.text.find_first_not_of("0123456789.+-eE_") == std::string::npos ||
-                         is_word(node.text)));
+    const bool stays_quoted = plain != node.text || (node.quoted && !is_word(node.text));
     return stays_quoted ? escaped(node.text) : plain;
   }
+  /// Whether every reader of YAML takes a text for a text: no number, date, flag or nothing.
   static bool is_word(const std::string& text) {
-    static const std::vector<std::string> kWords = {"true", "false", "null", "~",     "yes", "no",
-                                                    "on",   "off",   "True", "False", "Null"};
-    return std::ranges::find(kWords, text) != kWords.end() || text.starts_with("0x") ||
-           text.starts_with("0o");
+    static const std::vector<std::string> kOthers = {"true", "false", "null", "yes", "no",
+                                                     "on",   "off",   "y",    "n"};
+    std::string small = text;
+    std::ranges::transform(small, small.begin(),
+                           [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    return std::isalpha(static_cast<unsigned char>(text.front())) != 0 &&
+           std::ranges::find(kOthers, small) == kOthers.end();
   }
   static std::string escaped(const std::string& value) {
     std::string quoted = "\"";
@@ -270,6 +247,7 @@ class Printer {
         fmt::format("{}{} {}", margin, head, is_one ? scalar(value) : flow(value));
     const bool is_empty = value.entries.empty() && value.items.empty();
     const bool stays = !is_one && value.flow && line.size() <= kColumns && !has_comments(value);
+    if (is_one && beside(place).empty() && print_lines(margin + head, value, inner)) return;
     if (is_one && line.size() > kColumns && !value.text.empty()) {
       print_long(margin + head, value, inner);
       text += beside(place) + "\n";
@@ -291,17 +269,46 @@ class Printer {
       const std::string margin(indent, ' ');
       const std::string line = fmt::format("{}- {}", margin, flow(item));
       const bool is_map = item.kind == Kind::map && !item.entries.empty();
-      if (is_map && (!item.flow || line.size() > kColumns || has_comments(item))) {
-        // The first key stands behind the dash.
-        const std::size_t begin = text.size();
-        print_map(item, indent + 2);
-        const std::size_t dash = text.find_first_not_of(" \n", begin);
-        if (dash != std::string::npos && text[dash] != '#') text[dash - 2] = '-';
-      } else {
+      if (is_map && (!item.flow || line.size() > kColumns || has_comments(item)))
+        print_map_item(item, indent);
+      else
         print_value("-", item, &item, indent, indent + 2);
-      }
       close(&item, indent);
     }
+  }
+
+  /// Its first key stands behind the dash, and comments above that key above the dash.
+  void print_map_item(const DocumentNode& item, std::size_t indent) {
+    Around& first = around_[&item.entries.front().key];
+    if (const auto& beside = around_[&item].beside)
+      first.beside = first.beside ? *beside + " " + first.beside->substr(1) : *beside;
+    for (const DocumentEntry& entry : item.entries) {
+      const bool is_first = &entry == &item.entries.front();
+      if (is_first)
+        for (const Comment& comment : first.before) add_comment(comment, indent);
+      else
+        open(&entry.key, indent + 2);
+      print_value((is_first ? "- " : "") + scalar(entry.key) + ":", entry.value, &entry.key,
+                  indent + (is_first ? 0 : 2), indent + 4);
+      close(&entry.key, indent + 2);
+    }
+  }
+
+  /// A text of several lines as it stands, where its lines need no quotes: `|`.
+  bool print_lines(const std::string& head, const DocumentNode& value, std::size_t indent) {
+    const std::string& all = value.text;
+    const bool fits = value.quoted && all.find('\n') != std::string::npos && all[0] != ' ' &&
+                      all[0] != '\n' && all.find('\t') == std::string::npos &&
+                      all.find(" \n") == std::string::npos && !all.ends_with("\n\n");
+    if (!fits) return false;
+    text += head + (all.ends_with('\n') ? " |" : " |-") + "\n";
+    for (std::size_t begin = 0; begin < all.size();) {
+      const std::size_t end = std::min(all.find('\n', begin), all.size());
+      const std::string line = all.substr(begin, end - begin);
+      text += line.empty() ? "\n" : std::string(indent, ' ') + line + "\n";
+      begin = end + 1;
+    }
+    return true;
   }
 
   /// A long text on several lines, each of which ends at one space.
@@ -334,7 +341,7 @@ class Printer {
   std::vector<Place> places_;
   std::map<Place, std::size_t> ends_;
   std::map<Place, Around> around_;
-  std::vector<Comment> last_;
+  std::vector<Comment> header_, last_;
 };
 
 bool are_equal(const DocumentNode& a, const DocumentNode& b) {
@@ -357,10 +364,12 @@ std::string canonical(const std::string& text, const std::string& name,
   const std::optional<DocumentNode> root = parse_tree(source);
   if (!root || root->kind != Kind::map) return text;
   Printer printed(*root, *source, order);
-  const auto again = parse_tree(make_text_source(printed.text, name, ""));
-  const std::size_t comments = CommentScan(*make_text_source(printed.text, name, "")).all.size();
-  if (!again || !are_equal(*root, *again) || comments > CommentScan(*source).all.size())
-    throw std::logic_error(name + ": its canonical form has other values");
+  const auto again = make_text_source(printed.text, name, "");
+  const std::optional<DocumentNode> read = parse_tree(again);
+  if (!read || !are_equal(*root, *read) || comment_letters(*again) != comment_letters(*source))
+    throw InputError(name +
+                     ": error: its comments or texts have no other form here; the file stays as it "
+                     "is\nremedy: put comments on lines of their own");
   return std::move(printed.text);
 }
 

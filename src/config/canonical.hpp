@@ -10,7 +10,8 @@ namespace rehearse::inline config {
 /// quotes where a text needs them, at most one empty line in a row. Maps and lists keep their
 /// braces where they fit in 100 columns and hold no comment. Two times is as once.
 ///
-/// `name` stands for the file in messages. InputError if the text is not strict YAML.
+/// `name` stands for the file in messages. InputError if the text is not strict YAML, or where a
+/// comment stands so that it would be lost.
 std::string canonical(const std::string& text, const std::string& name,
                       const std::vector<std::string>& order);
 

@@ -2,6 +2,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "cost/cost.hpp"
+#include "cost/launches.hpp"
 #include "model/parallel.hpp"
 #include "model/transformer.hpp"
 
@@ -32,7 +33,8 @@ UnitCost block_of(bool experts, std::vector<GraphScope> graphs, bool blocking = 
   gpu.fp32 = gpu.bf16 = FlopsPerSecond(19.5e12);
   gpu.memory_bandwidth = BytesPerSecond(2039e9);
   const AnalyticEfficiency efficiency{.launch_blocking = blocking, .graphs = std::move(graphs)};
-  return step_costs(model, gpu, Precision::bf16_pure, 1, {}, efficiency).units.at(1);
+  StepCosts costs = step_costs(model, gpu, Precision::bf16_pure, 1, {}, efficiency);
+  return (costs.launch_blocking ? waited_for(std::move(costs)) : costs).units.at(1);
 }
 
 /// In launches of the host.
