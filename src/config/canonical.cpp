@@ -356,10 +356,8 @@ bool are_equal(const DocumentNode& a, const DocumentNode& b) {
   });
 }
 
-}  // namespace
-
-std::string canonical(const std::string& text, const std::string& name,
-                      const std::vector<std::string>& order) {
+std::string printed(const std::string& text, const std::string& name,
+                    const std::vector<std::string>& order) {
   const auto source = make_text_source(text, name, "");
   const std::optional<DocumentNode> root = parse_tree(source);
   if (!root || root->kind != Kind::map) return text;
@@ -371,6 +369,21 @@ std::string canonical(const std::string& text, const std::string& name,
                      ": error: its comments or texts have no other form here; the file stays as it "
                      "is\nremedy: put comments on lines of their own");
   return std::move(printed.text);
+}
+
+}  // namespace
+
+std::string canonical(const std::string& text, const std::string& name,
+                      const std::vector<std::string>& order) {
+  // An empty line may lose its reason where what stood around it has moved.
+  constexpr int kMostTimes = 5;
+  std::string now = printed(text, name, order);
+  for (int i = 1; i < kMostTimes; ++i) {
+    std::string again = printed(now, name, order);
+    if (again == now) break;
+    now = std::move(again);
+  }
+  return now;
 }
 
 }  // namespace rehearse::inline config
