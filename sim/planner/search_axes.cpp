@@ -92,17 +92,24 @@ std::set<std::string> read_options(Map& map) {
   return all;
 }
 
+/// Megatron-LM's FSDP is of a layout, which `parallelism` searches.
+std::vector<std::string> searched() {
+  std::vector<std::string> names = strategy_names();
+  std::erase(names, "megatron_fsdp");
+  return names;
+}
+
 /// `all` leaves out local SGD unless its period may be chosen: no other strategy trains the same.
 std::vector<std::string> read_strategies(const Value& value, std::set<std::string>& allowed) {
   if (!value.is_list()) {
     value.as_choice({"all"});
-    std::vector<std::string> names = strategy_names();
+    std::vector<std::string> names = searched();
     if (!allowed.contains("local_steps")) std::erase(names, "local_sgd");
     return names;
   }
   std::vector<std::string> names;
   for (const Value& name : value.as_list()) {
-    names.push_back(name.as_choice(strategy_names()));
+    names.push_back(name.as_choice(searched()));
     if (std::ranges::count(names, names.back()) > 1) {
       name.fail(fmt::format("\"{}\" stands here twice", names.back()));
     }

@@ -42,6 +42,7 @@ BOOST_AUTO_TEST_CASE(json_has_the_schemas_keys_in_their_order) {
                     "global_batch",
                     "ranks",
                     "nodes",
+                    "work",
                     "fidelity",
                     "step_time_s",
                     "step_time_interval_s",

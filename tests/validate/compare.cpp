@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "fixtures.hpp"
+#include "report/work.hpp"
 #include "validation/facets.hpp"
 #include "validation/views.hpp"
 
@@ -91,31 +92,63 @@ struct Faceted {
 };
 std::ostream& operator<<(std::ostream& stream, const Faceted& one) { return stream << one.what; }
 
-const nlohmann::json kDense = {
-    {"parameters", 9}, {"active_parameters", 9}, {"trainable_parameters", 9}};
-const nlohmann::json kSparse = {
-    {"parameters", 9}, {"active_parameters", 3}, {"trainable_parameters", 9}};
-const nlohmann::json kLora = {
-    {"parameters", 9}, {"active_parameters", 9}, {"trainable_parameters", 1}};
 const nlohmann::json kOnA100 = {{{"gpu", "A100-SXM-80"}}};
 const nlohmann::json kTorch = {{"title", "PyTorch"}};
 
 const std::vector<Faceted> kFaceted = {
-    {"servers", {{"strategy", "ps asp"}}, {"CPUs", "", "servers"}},
-    {"one", {{"ranks", 1}, {"compute", kOnA100}}, {"A100", "", "one GPU"}},
-    {"card", {{"ranks", 1}, {"compute", {{{"gpu", "RTX-4090"}}}}}, {"RTX-4090", "", "one GPU"}},
-    {"unknown", {{"compute", {{{"gpu", "AMD EPYC"}}}}}, {"CPUs", "", "replicas in a node"}},
-    {"nodes", {{"nodes", 2}, {"framework", kTorch}}, {"CPUs", "PyTorch", "replicas on nodes"}},
-    {"layout", {{"strategy", "ddp tp8 pp2"}}, {"CPUs", "", "layouts"}},
-    {"experts", {{"strategy", "ddp ep8"}, {"architecture", kSparse}}, {"CPUs", "", "experts"}},
-    {"adapters", {{"strategy", "ddp tp2"}, {"architecture", kLora}}, {"CPUs", "", "adapters"}},
-    {"dense", {{"ranks", 1}, {"architecture", kDense}}, {"CPUs", "", "one GPU"}},
+    {"servers", {{"work", "servers"}}, {"CPUs", "", "servers"}},
+    {"one", {{"work", "one GPU"}, {"compute", kOnA100}}, {"A100", "", "one GPU"}},
+    {"card",
+     {{"work", "one GPU"}, {"compute", {{{"gpu", "RTX-4090"}}}}},
+     {"RTX-4090", "", "one GPU"}},
+    {"unknown",
+     {{"work", "layouts"}, {"compute", {{{"gpu", "AMD EPYC"}}}}},
+     {"CPUs", "", "layouts"}},
+    {"nodes",
+     {{"work", "replicas on nodes"}, {"framework", kTorch}},
+     {"CPUs", "PyTorch", "replicas on nodes"}},
 };
 
 BOOST_DATA_TEST_CASE(a_report_tells_what_a_scoreboard_sums_it_up_by, data::make(kFaceted), one) {
   nlohmann::json report = toy_report("ddp");
   report.update(one.changes);
   BOOST_TEST((facets_of(report) == one.facets));
+}
+
+struct Sorted {
+  const char* scenario;
+  WorkKind work;
+};
+std::ostream& operator<<(std::ostream& stream, const Sorted& one) { return stream << one.scenario; }
+
+const std::vector<Sorted> kSorted = {
+    {"cluster: {use: dgx_a100, nodes: 1, gpus_per_node: 1}\nstrategy: {ddp: {}}\n"
+     "model: {use: gpt2, batch_per_gpu: 1}\n",
+     WorkKind::one_gpu},
+    {"cluster: {use: dgx_a100, nodes: 1}\nstrategy: {ddp: {}}\n"
+     "model: {use: gpt2, batch_per_gpu: 1}\n",
+     WorkKind::replicas_in_node},
+    {"cluster: {use: dgx_a100, nodes: 2}\nstrategy: {fsdp: {}}\n"
+     "model: {use: gpt2, batch_per_gpu: 1}\n",
+     WorkKind::replicas_on_nodes},
+    {"cluster: {use: dgx_a100, nodes: 2}\nstrategy: {ps: {servers: 1}}\n"
+     "model: {use: gpt2, batch_per_gpu: 1}\n",
+     WorkKind::servers},
+    {"cluster: {use: dgx_a100, nodes: 1}\nstrategy: {ddp: {}, tensor_parallel: 2}\n"
+     "model: {use: gpt2, batch_per_gpu: 1}\n",
+     WorkKind::layouts},
+    {"cluster: {use: dgx_h100, nodes: 1}\nstrategy: {fsdp: {}}\n"
+     "model: {use: qwen3_30b_a3b, sequence: 512, batch_per_gpu: 1}\n",
+     WorkKind::experts},
+    {"cluster: {use: dgx_h100, nodes: 1}\nstrategy: {fsdp: {}}\n"
+     "model: {use: llama_3_8b, sequence: 512, batch_per_gpu: 1, precision: bf16_pure,\n"
+     "        lora: {rank: 16, alpha: 32, targets: [all_linear]}}\n",
+     WorkKind::adapters},
+};
+
+BOOST_DATA_TEST_CASE(a_training_is_of_the_first_sort_that_it_is, data::make(kSorted), one) {
+  const Scenario scenario = read_scenario(*Document::parse(one.scenario, "s.yaml"));
+  BOOST_TEST(to_string(work_of(scenario)) == std::string(to_string(one.work)));
 }
 
 BOOST_AUTO_TEST_CASE(a_report_without_the_metric_is_an_error) {
