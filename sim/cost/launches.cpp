@@ -215,6 +215,12 @@ Launches launched(const Unit& unit, Direction direction, const Roofline& rooflin
   return sum;
 }
 
+void wait_for_each(UnitCost& unit) {
+  unit.forward += std::exchange(unit.forward_launch, Seconds(0));
+  unit.backward += std::exchange(unit.backward_launch, Seconds(0));
+  unit.awaited_launch = Seconds(0);
+}
+
 }  // namespace
 
 void add_launches(StepCosts& costs, const Model& model, const Roofline& roofline,
@@ -236,6 +242,8 @@ void add_launches(StepCosts& costs, const Model& model, const Roofline& roofline
     costs.units[i].backward_launch = of(Direction::backward);
     const std::optional<std::size_t> counts = counts_known(unit);
     if (counts) costs.units[i].awaited_launch = of(Direction::forward, *counts);
+    // Here, so that the segments of a pass have them too; hooks come later (waited_for).
+    if (efficiency.launch_blocking) wait_for_each(costs.units[i]);
   }
 }
 
@@ -249,11 +257,7 @@ void add_optimizer_launch(StepCosts& costs, const Model& model, const Optimizer&
 }
 
 StepCosts waited_for(StepCosts costs) {
-  for (UnitCost& unit : costs.units) {
-    unit.forward += std::exchange(unit.forward_launch, Seconds(0));
-    unit.backward += std::exchange(unit.backward_launch, Seconds(0));
-    unit.awaited_launch = Seconds(0);
-  }
+  for (UnitCost& unit : costs.units) wait_for_each(unit);
   costs.optimizer += std::exchange(costs.optimizer_launch, Seconds(0));
   return costs;
 }
