@@ -24,7 +24,7 @@ struct DecodeCommand {
   AnswerOptions answer;
 };
 
-/// What the command asks. std::invalid_argument where nothing can serve it.
+/// Makes the model that the command asks for. std::invalid_argument where nothing can serve it.
 DecodeTable table_of(const DecodeCommand& command, const TransformerShape& network,
                      const Cluster& cluster) {
   Serving serving = command.serving;

@@ -199,7 +199,7 @@ struct Cluster {
     double slowdown = 1, spread = 0, drift = 0;
   };
   std::optional<BusyCores> busy_cores{};
-  /// What a recorded run's threads stood in the run queue of its CPUs, as the kernel counts it
+  /// A recorded run's threads waited so long in the run queue of its CPUs, as the kernel counts it
   /// (/proc/PID/schedstat). `ready`: of a step's `step`, in which a rank's thread was ready and had
   /// no core. `ranks` of `threads_per_rank` shared the `cores` of one machine then.
   struct RunQueue {

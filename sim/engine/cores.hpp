@@ -32,8 +32,8 @@ class Cores {
   /// Ends the task that next_end() speaks of.
   Task end_next(double now);
 
-  /// Of the time that a rank's computations have been here, the share in which they stood ready and
-  /// had no core; 0 where there were none.
+  /// The share of a rank's computations in which they stood ready and had no core; 0 where there
+  /// were none.
   double ready_share(std::uint32_t rank) const;
   /// Operations of ranks that run.
   std::size_t operations() const;

@@ -35,7 +35,7 @@ class Pace {
   void go_on(std::uint32_t cores) {
     if (!cores_[cores].idle()) schedule_end(cores);
   }
-  /// Of a rank's computing on shared cores the share in which it stood ready without one.
+  /// The share of a rank's computing on shared cores in which it stood ready without one.
   double ready_share(std::uint32_t rank) const { return cores_[0].ready_share(rank); }
   /// Operations of ranks that run on the shared cores.
   std::size_t on_shared_cores() const { return cores_[0].operations(); }

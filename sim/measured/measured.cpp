@@ -32,8 +32,8 @@ std::size_t order_of(const std::string& kind) {
   return static_cast<std::size_t>(std::ranges::find(kKinds, kind) - kKinds.begin());
 }
 
-/// Of a compute profile one batch: what the recorded run trains with, where `batch` says it (others
-/// are of records that were joined to it); else the largest that was measured.
+/// Adds one batch of a compute profile: the recorded run's, where `batch` says it (others are of
+/// records that were joined to it); else the largest that was measured.
 void add_compute(const fs::path& file, std::int64_t batch, MeasuredFolder& found) {
   const ComputeProfile profile = read_compute_profile(Document::load(file)->root());
   found.command = profile.origin.command;

@@ -22,7 +22,7 @@ MemoryDevice memory_device(const Scenario& scenario, const Schedule& schedule, R
 /// The same by the schedule's programs, each of its first rank.
 std::vector<MemoryDevice> memory_devices(const Scenario& scenario, const Schedule& schedule);
 
-/// Of the ranks' computing the mean share in which they stand ready and others have the cores;
+/// The mean share of the ranks' computing in which they stand ready and others have the cores;
 /// nothing where none are shared.
 std::optional<double> ready_share(const RunFacts& facts);
 

@@ -258,7 +258,7 @@ struct ComputeReport {
 /// Threads that compute on the cores of one machine, and how long they wait for one.
 struct CoresReport {
   int threads = 1, cores = 1;
-  /// Of a step of a rank, in which its thread stands ready and others have the cores, as played;
+  /// A rank's thread stands ready for so long of a step while others have the cores, as played;
   /// nothing: nodes share no cores.
   std::optional<Seconds> ready{};
   /// The same of the recorded run's step (Cluster::RunQueue).
@@ -266,8 +266,8 @@ struct CoresReport {
 
   bool oversubscribed() const { return threads > cores; }
 };
-/// Everything `rehearse run` answers; each view (terminal, JSON, CSV) shows these same numbers.
-/// What a network is, whatever it runs on.
+
+/// A network, whatever it runs on.
 struct ArchitectureReport {
   std::string family;  ///< Hugging Face's model_type, or the built-in network's name; may be empty
   std::int64_t layers = 0;  ///< blocks of a transformer, else units
@@ -276,6 +276,7 @@ struct ArchitectureReport {
 };
 ArchitectureReport architecture_of(const Model& model);
 
+/// Everything `rehearse run` answers; each view (terminal, JSON, CSV) shows these same numbers.
 struct Report {
   std::string scenario;
   std::string description;

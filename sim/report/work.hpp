@@ -4,8 +4,8 @@
 
 namespace rehearse::inline report {
 
-/// What sort of training a scenario is, by the first of these that it is: rows of the scoreboard,
-/// facets and intervals sort by it.
+/// A training is of one sort, the first of these that it is: rows of the scoreboard and facets sort
+/// by it.
 enum class WorkKind {
   servers,            ///< a parameter server holds what is trained
   experts,            ///< tokens use a part of the network

@@ -248,22 +248,6 @@ void check_order(const Map& map, const Layout& layout) {
     at_pipeline(map, "schedule").fail(why, "change virtual_stages or micro_batches");
 }
 
-/// That it hides something where it is asked for.
-void check_expert_comm(const Map& map, const Strategy& strategy) {
-  const Layout& layout = *strategy.layout;
-  if (!layout.expert_comm_overlap.value_or(false)) return;
-  const auto has_pair = [&](const std::vector<PipelineAction>& order) {
-    return std::ranges::count(beside_next(strategy, order), true) > 0;
-  };
-  if (std::ranges::any_of(order_of(layout).order, has_pair)) return;
-  Map copy = map;
-  copy.require("experts")
-      .as_map()
-      .at_key("overlap_moe_expert_parallel_comm")
-      .fail("no backward has another micro-batch's forward behind it",
-            "more micro-batches, 1f1b or interleaved_1f1b, or remove it");
-}
-
 void check_split(const Map& map, const Layout& layout, const Model& model) {
   std::string why_not;
   const auto stages = static_cast<std::size_t>(order_of(layout).stage_count());
@@ -355,7 +339,7 @@ void apply_layout(const Value& strategy, const Framework& framework, Scenario& s
   check_rules(map, *layout, cluster, scenario);
   check_async_tensor(map, scenario);
   check_order(map, *layout);
-  check_expert_comm(map, scenario.strategy);
+  check_experts(map, scenario.strategy, cluster);
   if (layout->balance == Layout::Balance::none) check_split(map, *layout, scenario.model);
   apply_main_gradients(framework, scenario);
   if (layout->natural_routing) apply_natural_routing(map, scenario);

@@ -112,6 +112,8 @@ void check_strategy_section(const Value& value, const CostChoice& choice, const 
 
 /// `micro_batch_size` splits what `model.batch_per_gpu` says of a replica's step.
 void apply_micro_batch_size(const Value& strategy, Scenario& scenario);
+/// Holds what a layout's `experts` say of their dispatch against the GPUs and the schedule.
+void check_experts(const Map& map, const Strategy& strategy, const Cluster& cluster);
 /// Gradients in fp32 need no conversion beside master weights. Servers get them as they are stored.
 void apply_main_gradients(const Framework& framework, Scenario& scenario);
 /// Checks what a layout asks of the cluster and of the model, and applies what each rank has of its

@@ -183,6 +183,9 @@ Fields<MegatronFsdp> megatron_fields(Framework* framework) {
          "optim_grads_params",
          "What is sharded: ZeRO-2, or ZeRO-3 layer by layer; `optim` is zero: {stage: 1}."}},
        [framework](Map& map, F& fsdp) {
+         if (const auto said = map.optional("data_parallel_sharding_strategy");
+             said && said->shown() == "optim")
+           said->fail("it shards states of the optimizer alone", "write zero: {stage: 1}");
          fsdp.sharding =
              value_of(kMegatronShardings, framework->choice_or(map, "strategy.megatron_fsdp.",
                                                                "data_parallel_sharding_strategy",

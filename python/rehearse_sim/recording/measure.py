@@ -12,12 +12,24 @@ from . import trace as traces
 from .activations import fill_activations
 from .collectives import Point, points_of, rate_of
 from .parts import described_parts, settled
+from .rank_steps import (
+    BACKWARDS,
+    BATCHES,
+    BEGIN,
+    CPU,
+    END,
+    WAITED,
+    middle,
+    over_ranks,
+    plain_numbers,
+    plain_steps,
+    running,
+    step_time,
+    waiting,
+)
 from .settings import fill_optimizer, fill_precision, fill_sample
 from .statistic import MICRO, median, spread
 
-# Columns of a rank's steps.
-(BEGIN, END, FORWARD, BACKWARD, OPTIMIZER, WAITED, CPU, PROCESS, BACKWARDS, BATCHES,
- QUEUED) = range(11)  # fmt: skip
 # Of a traced step's clock at least this share is the step's own: the profiler made steps 1.04 to 1.4
 # times as long, and on crowded cores its probe tells more.
 LEAST_OWN = 0.5
@@ -125,20 +137,6 @@ def note_layout(found: Measured, rank: dict[str, Any]) -> None:
         )
 
 
-def step_time(plain: list[list[float]], is_cpu: bool) -> float:
-    """Seconds of a step. A GPU's host runs ahead, and waits where it asks for a value: there means
-    of ten steps on end count."""
-    if is_cpu:
-        return median([each[END] - each[BEGIN] for each in plain])
-    size = min(10, len(plain))
-    means = []
-    for at in range(0, len(plain) - size + 1, size):
-        some = plain[at : at + size]
-        spent = sum(each[END] - each[BEGIN] for each in some)
-        means.append(spent / size)
-    return median(means)
-
-
 def why_nothing(ranks: list[dict[str, Any]], code: int) -> str:
     told = [text for one in ranks for text in one.get("errors", [])]
     if told:
@@ -152,46 +150,6 @@ def why_nothing(ranks: list[dict[str, Any]], code: int) -> str:
     words = "--warmup 2 --timed 4 --steps 4"
     remedy = words if steps >= LEAST_STEPS else f"{LEAST_STEPS} steps or more, and {words}"
     return f"the run ended after {steps} steps, before any was profiled\nremedy: {remedy}"
-
-
-def plain_numbers(rank: dict[str, Any]) -> list[int]:
-    """Steps without the profiler, behind the warm-up. The first one behind the profiled ones has
-    the export of the trace in it, and the profiler's first two have its start."""
-    count, warmup = len(rank["steps"]), rank.get("warmup", 5)
-    if not rank["profiled"]:
-        return list(range(warmup, count))
-    first = rank["profiled"][0] - 2
-    last = rank["profiled"][-1]
-    return [at for at in range(warmup, count) if not first <= at <= last + 1]
-
-
-def plain_steps(rank: dict[str, Any]) -> list[list[float]]:
-    return [rank["steps"][at] for at in plain_numbers(rank)]
-
-
-def running(step: list[float]) -> float:
-    """Seconds in which a step's thread runs, or stands ready while others have the cores."""
-    return step[CPU] + (step[QUEUED] if len(step) > QUEUED else 0)
-
-
-def waiting(step: list[float]) -> float:
-    """Seconds in which a step's thread waits for others, but for those for data."""
-    return max(0.0, step[END] - step[BEGIN] - running(step) - step[WAITED])
-
-
-def middle(rank: dict[str, Any], numbers: list[int]) -> list[int]:
-    """The half of steps that are nearest the median: their parts add up to it."""
-    ordered = sorted((rank["steps"][at][END] - rank["steps"][at][BEGIN], at)
-                     for at in numbers if at < len(rank["steps"]))  # fmt: skip
-    count = len(ordered)
-    return [at for _, at in ordered[count // 4 : max(count // 4 + 1, count - count // 4)]]
-
-
-def over_ranks(ranks: list[dict[str, Any]], numbers: list[int], pick: Any, what: Any) -> float:
-    """The mean over steps of the most or the least that a rank has of something."""
-    picked = [pick([what(one["steps"][at]) for one in ranks if at < len(one["steps"])])
-              for at in numbers]  # fmt: skip
-    return sum(picked) / len(picked) if picked else 0.0
 
 
 def measure(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .measure import CPU, Measured, plain_steps, running, step_time
+from .measure import Measured
+from .rank_steps import CPU, plain_steps, running, step_time
 from .statistic import median, spread
 from .yaml_text import seconds
 

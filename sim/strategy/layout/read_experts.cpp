@@ -10,8 +10,8 @@ namespace rehearse::inline strategy {
 namespace {
 
 /// Under Megatron-LM's name and with its rules. Sharded parameters are torchtitan's, which keeps
-/// them whole beside a pipeline.
-void read_comm_overlap(Map& experts, bool sharded, Layout& layout) {
+/// them whole beside a pipeline, or Megatron-LM's own, which have none.
+void read_comm_overlap(Map& experts, bool sharded, const Framework& framework, Layout& layout) {
   const char* key = "overlap_moe_expert_parallel_comm";
   const std::optional<Value> value = experts.optional(key);
   if (!value) return;
@@ -23,7 +23,9 @@ void read_comm_overlap(Map& experts, bool sharded, Layout& layout) {
   if (sharded && layout.mesh.pipeline == 1)
     experts.at_key(key).fail(
         "without a pipeline sharded parameters are gathered for one micro-batch at a time",
-        "add pipeline_parallel, beside which torchtitan keeps them whole, or remove it");
+        framework.name() == "megatron"
+            ? "remove it, or write zero: {stage: 1} in the place of what shards parameters"
+            : "add pipeline_parallel, beside which torchtitan keeps them whole, or remove it");
 }
 
 /// `imbalance: 1.2 | natural | {histogram: FILE}`.
@@ -124,7 +126,7 @@ void read_experts(Map& map, const Reading& reading, bool sharded, Layout& layout
     return options.finish();
   }
   layout.expert_overlap = options.bool_or("overlap", false);
-  read_comm_overlap(options, sharded, layout);
+  read_comm_overlap(options, sharded, reading.framework, layout);
   if (const auto limit = options.optional("node_limit"))
     layout.node_limit = static_cast<int>(limit->as_integer(1, kMostRanks));
   if (const auto imbalance = options.optional("imbalance")) read_imbalance(*imbalance, layout);

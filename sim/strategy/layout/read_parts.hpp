@@ -16,7 +16,7 @@ std::int64_t read_count(Map& map, const std::string& key, std::int64_t fallback,
 /// A degree of parallelism.
 int read_degree(Map& map, const std::string& key, const Reading& reading);
 
-/// What `read` makes of a file that `file` names.
+/// Reads the file that `file` names by `read`. InputError at `file` where it is not there.
 auto read_named(const Value& file, const auto& read) {
   const std::filesystem::path path = file.folder() / file.as_string();
   try {
