@@ -30,7 +30,7 @@ struct SequenceEnd {
   Seconds at;
 };
 
-/// What a report has of its generation.
+/// The part of a report that is of its generation.
 struct GenerationPart {
   const RlReport* report;
 };
@@ -41,7 +41,7 @@ struct LowHigh {
 
 namespace {
 
-/// What `get` says of a row that fits.
+/// A figure by `get`, of rows that fit.
 template <class Get>
 constexpr auto where_it_fits(const char* key, Get get) {
   return derived_if_any<RowOfTable>(key, [get](const RowOfTable& one) {

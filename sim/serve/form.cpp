@@ -1,7 +1,6 @@
 #include "serve/form.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>

@@ -23,7 +23,7 @@ using Kind = DocumentNode::Kind;
 
 constexpr std::size_t kColumns = 100;
 
-/// What stands around an entry of a map or an item of a list.
+/// Comments and empty lines around an entry of a map or an item of a list.
 struct Around {
   std::vector<Comment> before, behind;
   std::optional<std::string> beside;

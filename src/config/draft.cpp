@@ -52,12 +52,6 @@ Draft Draft::list(std::vector<Draft> items) {
   return made;
 }
 
-Draft Draft::quoted(std::string text) {
-  Draft made("");
-  made.text_ = yaml_quoted(text);
-  return made;
-}
-
 Draft Draft::of(const Value& value) {
   if (value.is_map()) {
     Draft made;

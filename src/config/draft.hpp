@@ -40,11 +40,9 @@ class Draft {
     for (const auto& item : items) all.emplace_back(item);
     return list(std::move(all));
   }
-  /// A text that is no number and no flag, whatever it looks like.
-  static Draft quoted(std::string text);
-  /// What a place of a document has.
+  /// Copies a place of a document.
   static Draft of(const Value& value);
-  /// What a text of flow YAML has: "{fsdp: {}, tensor_parallel: 2}". InputError, in which `name`
+  /// Reads a text of flow YAML: "{fsdp: {}, tensor_parallel: 2}". InputError, in which `name`
   /// stands for its file, if it is none.
   static Draft parsed(const std::string& yaml, const std::string& name);
 
