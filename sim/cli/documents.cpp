@@ -10,11 +10,18 @@
 #include "config/json/json_text.hpp"
 #include "explain/explanation.hpp"
 #include "explain/kernel_table.hpp"
+#include "foreign/import_config.hpp"
+#include "foreign/traces/kernel_comparison.hpp"
 #include "keys/schema.hpp"
+#include "measured/measured.hpp"
 #include "planner/plan_view.hpp"
 #include "predict/collective_views.hpp"
 #include "rollout/documents.hpp"
+#include "study/study_view.hpp"
+#include "validation/views.hpp"
 #include "view/comparison.hpp"
+#include "view/curves_views.hpp"
+#include "view/loss_views.hpp"
 #include "view/network_view.hpp"
 
 namespace rehearse::inline cli {
@@ -35,6 +42,16 @@ const std::vector<DocumentKind>& document_kinds() {
     all.push_back({"decode", [](const std::string&) { return decode_schema(); }});
     all.push_back({"rollout", [](const std::string&) { return rollout_schema(); }});
     all.push_back({"rollout_plan", [](const std::string&) { return rollout_plan_schema(); }});
+    all.push_back({"study_result", [](const std::string&) { return study_schema(); }});
+    all.push_back({"validation", [](const std::string&) { return validation_schema(); }});
+    all.push_back({"curves", [](const std::string&) { return curves_schema(); }});
+    all.push_back({"loss", [](const std::string&) { return loss_schema(); }});
+    all.push_back({"measured", [](const std::string&) { return measured_schema(); }});
+    all.push_back(
+        {"measured_comparison", [](const std::string&) { return measured_comparison_schema(); }});
+    all.push_back(
+        {"kernel_comparison", [](const std::string&) { return kernel_comparison_schema(); }});
+    all.push_back({"imported", [](const std::string&) { return imported_schema(); }});
     return all;
   }();
   return kAll;

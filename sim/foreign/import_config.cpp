@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
+#include "config/json/json_record.hpp"
 #include "config/json/json_text.hpp"
 #include "foreign/completeness.hpp"
 #include "foreign/config_file.hpp"
@@ -88,22 +89,35 @@ std::string lists_of(const Translation& told) {
          list("changes the answer and cannot be said, left out", told.cannot);
 }
 
+constexpr auto json_fields(const Told*) {
+  return std::tuple(field("key", &Told::key), field("value", &Told::value),
+                    field("means", &Told::what));
+}
+
+namespace {
+
+template <auto kList>
+constexpr auto told(const char* key) {
+  return derived<ImportedConfig>(key, [](const ImportedConfig& one) { return one.told.*kList; });
+}
+
+}  // namespace
+
+constexpr auto json_fields(const ImportedConfig*) {
+  using One = ImportedConfig;
+  return std::tuple(constant<One>("schema", "rehearse.imported/1"), field("what", &One::title),
+                    field("scenario", &One::scenario), told<&Translation::mapped>("mapped"),
+                    told<&Translation::no_effect>("no_effect"), told<&Translation::left>("left"),
+                    told<&Translation::unknown>("unknown"), told<&Translation::cannot>("cannot"));
+}
+
 std::string lists_as_json(const ImportedConfig& imported) {
-  const auto rows = [](const std::vector<Told>& told) {
-    nlohmann::ordered_json list = nlohmann::ordered_json::array();
-    for (const Told& one : told)
-      list.push_back({{"key", one.key}, {"value", one.value}, {"means", one.what}});
-    return list;
-  };
-  const nlohmann::ordered_json document = {{"schema", "rehearse.imported/1"},
-                                           {"what", imported.title},
-                                           {"scenario", imported.scenario},
-                                           {"mapped", rows(imported.told.mapped)},
-                                           {"no_effect", rows(imported.told.no_effect)},
-                                           {"left", rows(imported.told.left)},
-                                           {"unknown", rows(imported.told.unknown)},
-                                           {"cannot", rows(imported.told.cannot)}};
-  return json_text(document, 2) + "\n";
+  return json_text(to_json_value(imported), 2) + "\n";
+}
+
+OrderedJson imported_schema() {
+  return titled_schema("A scenario from a framework's configuration (rehearse.imported/1)",
+                       json_schema<ImportedConfig>());
 }
 
 }  // namespace rehearse::inline foreign

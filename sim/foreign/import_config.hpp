@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -35,5 +36,7 @@ ImportedConfig import_config(const std::vector<std::filesystem::path>& files,
 /// The five lists, one line for a setting.
 std::string lists_of(const Translation& told);
 std::string lists_as_json(const ImportedConfig& imported);
+/// Its JSON Schema.
+nlohmann::ordered_json imported_schema();
 
 }  // namespace rehearse::inline foreign

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -75,9 +76,11 @@ MeasuredComparison compare_measured(MeasuredFolder first, MeasuredFolder second)
 /// Sums it up in a few sentences.
 std::string answer(const MeasuredFolder& measured);
 std::string answer(const MeasuredComparison& both);
-/// `rehearse.measured/1` and `rehearse.measured_comparison/1`.
+/// `rehearse.measured/1` and `rehearse.measured_comparison/1`, and their JSON Schemas.
 std::string to_json(const MeasuredFolder& measured);
 std::string to_json(const MeasuredComparison& both);
+nlohmann::ordered_json measured_schema();
+nlohmann::ordered_json measured_comparison_schema();
 std::string to_csv(const MeasuredFolder& measured);
 std::string to_csv(const MeasuredComparison& both);
 /// For people: columns fit `width`; ANSI colours if `color`. Kernels beyond the longest twelve are

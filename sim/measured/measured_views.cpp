@@ -1,18 +1,15 @@
-// Measurements and two of them side by side, as text, JSON and CSV.
+// Measurements and two of them side by side, as text and CSV.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
-#include "config/json/json_text.hpp"
 #include "measured/measured.hpp"
 #include "view/table.hpp"
 
 namespace rehearse::inline measured {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using Side = TableColumn::Side;
 
 constexpr std::size_t kMostKernels = 12;
@@ -34,45 +31,6 @@ std::string often_text(double often) { return often == 1 ? "" : fmt::format("{:.
 
 std::string change_text(Seconds change) {
   return (change.value() < 0 ? "-" : "+") + format(Seconds(std::abs(change.value())));
-}
-
-Json part_json(const MeasuredPart& part) {
-  return {{"kind", part.kind},
-          {"name", part.name},
-          {"time_s", part.time.value()},
-          {"spread", part.spread},
-          {"in_a_step", part.in_a_step}};
-}
-
-Json folder_json(const MeasuredFolder& measured) {
-  Json parts = Json::array();
-  for (const MeasuredPart& part : measured.parts) parts.push_back(part_json(part));
-  return {{"schema", "rehearse.measured/1"}, {"answer", answer(measured)},
-          {"name", measured.name},           {"command", measured.command},
-          {"device", measured.device},       {"libtorch", measured.library},
-          {"model", measured.model},         {"precision", measured.precision},
-          {"batch", measured.batch},         {"parts", parts}};
-}
-
-Json side_json(const MeasuredFolder& measured) {
-  Json json = folder_json(measured);
-  json.erase("schema");
-  json.erase("parts");
-  return json;
-}
-
-Json change_json(const MeasuredChange& one) {
-  const auto time = [&](const MeasuredPart& part) {
-    return one.both || part.time > Seconds(0) ? Json(part.time.value()) : Json();
-  };
-  return {{"kind", one.first.kind},
-          {"name", one.first.name},
-          {"first_s", time(one.first)},
-          {"second_s", time(one.second)},
-          {"change_s", one.change().value()},
-          {"first_spread", one.first.spread},
-          {"second_spread", one.second.spread},
-          {"beyond_spread", one.is_beyond_spread()}};
 }
 
 Table table_of(const MeasuredFolder& measured, std::size_t most_kernels) {
@@ -222,19 +180,6 @@ std::string answer(const MeasuredComparison& both) {
   const std::string &a = both.first.model, &b = both.second.model;
   if (!a.empty() && !b.empty() && a != b) text += fmt::format(" A is of {}, B of {}.", a, b);
   return text;
-}
-
-std::string to_json(const MeasuredFolder& measured) { return json_text(folder_json(measured), 2); }
-
-std::string to_json(const MeasuredComparison& both) {
-  Json changes = Json::array();
-  for (const MeasuredChange& one : both.changes) changes.push_back(change_json(one));
-  return json_text(Json{{"schema", "rehearse.measured_comparison/1"},
-                        {"answer", answer(both)},
-                        {"first", side_json(both.first)},
-                        {"second", side_json(both.second)},
-                        {"changes", changes}},
-                   2);
 }
 
 std::string to_csv(const MeasuredFolder& measured) {

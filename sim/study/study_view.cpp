@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <tuple>
 
+#include "config/json/json_record.hpp"
 #include "config/json/json_text.hpp"
 #include "study/conclusion.hpp"
 #include "view/csv_table.hpp"
@@ -50,10 +52,73 @@ auto from_report(const ResultStore& store, std::size_t number, const Read& read)
   }
 }
 
-Ordered labels_json(const StudyIdentity& study, const StudyPoint& point) {
-  Ordered labels = Ordered::object();
-  for (std::size_t i = 0; i < study.axes.size(); ++i) labels[study.axes[i]] = point.labels[i];
-  return labels;
+/// A point as the document of a study has it; nothing where it is still to do.
+struct PointPart {
+  std::size_t number = 0;  ///< from 1
+  JsonEntries<std::string> vary;
+  std::optional<int> exit_code;
+  std::optional<std::string> error;
+  Ordered report;  ///< `rehearse.report/1`, or null
+};
+Ordered report_of(const PointPart& point) { return point.report; }
+Ordered report_reference() {
+  return or_null({{"type", "object"}, {"description", "rehearse.report/1"}});
+}
+constexpr auto json_fields(const PointPart*) {
+  using One = PointPart;
+  return std::tuple(field("point", &One::number), field("vary", &One::vary),
+                    field("exit_code", &One::exit_code), field("error", &One::error),
+                    made<One>("report", report_of, report_reference));
+}
+
+std::vector<PointPart> points_of(const ResultStore& store, const StudyIdentity& study) {
+  std::vector<PointPart> points;
+  for (const StudyPoint& point : store.points()) {
+    PointPart& one = points.emplace_back();
+    one.number = points.size();
+    for (std::size_t i = 0; i < study.axes.size(); ++i)
+      one.vary.all.emplace_back(study.axes[i], point.labels[i]);
+    if (const auto outcome = store.find(point.key)) {
+      one.exit_code = static_cast<int>(outcome->code);
+      if (outcome->code == ExitCode::success)
+        one.report = parsed_ordered_json(outcome->text);
+      else
+        one.error = outcome->text;
+    }
+  }
+  return points;
+}
+
+/// A study with what its points come to.
+struct StudyDocument {
+  StudyIdentity study;
+  Conclusion told;
+  std::vector<PointPart> points;
+};
+template <auto kMember>
+constexpr auto of_study(const char* key) {
+  return derived<StudyDocument>(key, [](const StudyDocument& one) { return one.study.*kMember; });
+}
+/// A point's number, from 1.
+template <auto kMember>
+constexpr auto point_of(const char* key) {
+  return derived<StudyDocument>(key, [](const StudyDocument& one) {
+    std::optional<std::size_t> point = one.told.*kMember;
+    if (point) ++*point;
+    return point;
+  });
+}
+constexpr auto json_fields(const StudyDocument*) {
+  using One = StudyDocument;
+  return std::tuple(
+      constant<One>("schema", "rehearse.study/1"), of_study<&StudyIdentity::study>("study"),
+      of_study<&StudyIdentity::description>("description"),
+      derived<One>("answer", [](const One& one) { return one.told.answer(); }),
+      derived<One>("conclusions", [](const One& one) { return one.told.words; }),
+      point_of<&Conclusion::fastest>("fastest"), point_of<&Conclusion::cheapest>("cheapest"),
+      point_of<&Conclusion::knee>("knee"), of_study<&StudyIdentity::scenario>("scenario"),
+      of_study<&StudyIdentity::program>("program"), of_study<&StudyIdentity::axes>("axes"),
+      field("points", &One::points));
 }
 
 }  // namespace
@@ -86,40 +151,13 @@ std::string study_csv(const ResultStore& store) {
 
 std::string study_json(const ResultStore& store) {
   const StudyIdentity study = store.identity().value();
-  Ordered points = Ordered::array();
-  for (const StudyPoint& point : store.points()) {
-    Ordered one = {{"point", points.size() + 1},
-                   {"vary", labels_json(study, point)},
-                   {"exit_code", nullptr},
-                   {"error", nullptr},
-                   {"report", nullptr}};
-    if (const auto outcome = store.find(point.key)) {
-      one["exit_code"] = static_cast<int>(outcome->code);
-      if (outcome->code == ExitCode::success) {
-        one["report"] = parsed_ordered_json(outcome->text);
-      } else {
-        one["error"] = outcome->text;
-      }
-    }
-    points.push_back(std::move(one));
-  }
-  const Conclusion told = conclude(store);
-  const auto number = [](const std::optional<std::size_t>& point) {
-    return point ? Ordered(*point + 1) : Ordered();
-  };
-  const Ordered json = {{"schema", "rehearse.study/1"},
-                        {"study", study.study},
-                        {"description", study.description},
-                        {"answer", told.answer()},
-                        {"conclusions", told.words},
-                        {"fastest", number(told.fastest)},
-                        {"cheapest", number(told.cheapest)},
-                        {"knee", number(told.knee)},
-                        {"scenario", study.scenario},
-                        {"program", study.program},
-                        {"axes", study.axes},
-                        {"points", points}};
-  return json_text(json, 2) + "\n";
+  return json_text(to_json_value(StudyDocument{study, conclude(store), points_of(store, study)}),
+                   2) +
+         "\n";
+}
+
+Ordered study_schema() {
+  return titled_schema("What a study came to (rehearse.study/1)", json_schema<StudyDocument>());
 }
 
 }  // namespace rehearse::inline study

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "study/result_store.hpp"
@@ -25,6 +26,8 @@ std::string study_csv(const ResultStore& store);
 /// its error; null for both where a point has not come out. First what it comes to: `answer`,
 /// `conclusions`, and the numbers of the points that are `fastest`, `cheapest` and the `knee`.
 std::string study_json(const ResultStore& store);
+/// Its JSON Schema.
+nlohmann::ordered_json study_schema();
 
 /// For people: what it comes to, and the main numbers, a line for each point; in brief the fastest
 /// of many.

@@ -7,11 +7,11 @@ namespace rehearse::inline validation {
 namespace {
 
 /// Ends by case: of one run each where they are real, of its traces where they are replays.
-using Ends = std::vector<std::vector<RunEnd>>;
+using EndsByCase = std::vector<std::vector<RunEnd>>;
 
 struct CollectedRuns {
   SettingSummary line;
-  Ends real, replays;
+  EndsByCase real, replays;
 
   void add(const LearnedRun& run) {
     real.push_back({end_of(run.real, run.trained_error())});
@@ -37,7 +37,7 @@ struct CollectedRuns {
     return line;
   }
 
-  static EndsSummary side(const Ends& ends) {
+  static EndsSummary side(const EndsByCase& ends) {
     EndsSummary summary;
     std::vector<std::vector<double>> all, trained;
     for (const auto& of_case : ends) {

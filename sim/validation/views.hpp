@@ -1,5 +1,6 @@
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "validation/summary.hpp"
@@ -19,7 +20,8 @@ std::string to_scoreboard_markdown(const Validation& validation);
 std::string to_markdown(const Validation& validation);
 /// A header and a row for each number, in the metrics' own units.
 std::string to_csv(const Validation& validation);
-/// `rehearse.validation/2`.
+/// `rehearse.validation/2`, and its JSON Schema.
 std::string to_json(const Validation& validation);
+nlohmann::ordered_json validation_schema();
 
 }  // namespace rehearse::inline validation

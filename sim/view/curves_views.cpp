@@ -4,16 +4,16 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "base/error.hpp"
 #include "base/percentile.hpp"
+#include "config/json/json_record.hpp"
 #include "convergence/observation.hpp"
 #include "view/table.hpp"
 
 namespace rehearse::inline view {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kWidest = 110;
 
@@ -109,36 +109,60 @@ std::string to_table(const CurvesReport& report, int width, bool color) {
   return page.text();
 }
 
-Json json_view(const CurvesReport& report) {
-  const Curve& curve = report.runs.front().curve;
-  Json runs = Json::array();
-  for (const NamedCurve& one : report.runs) {
-    runs.push_back({{"file", one.file},
-                    {"source", one.curve.source},
-                    {"seed", one.curve.seed},
-                    {"staleness", one.curve.staleness.mean},
-                    {"accuracy", one.end.accuracy},
-                    {"failed", one.end.failed}});
-  }
-  const auto& further = report.further;
-  return {
-      {"schema", "rehearse.curves/1"},
-      {"description", title_of(report)},
-      {"model", curve.model},
-      {"dataset", curve.dataset},
-      {"workers", curve.workers},
-      {"batch", curve.batch},
-      {"learning_rate", curve.learning_rate},
-      {"momentum", curve.momentum},
-      {"verdict", verdict_words(report)},
-      {"failed", {{"some", report.failed.some}, {"all", report.failed.all}}},
-      {"median", report.median},
-      {"mean", report.mean.mean},
-      {"standard_error", report.mean.error ? Json(*report.mean.error) : Json()},
-      {"further", further ? Json{{"share", further->share},
-                                 {"interval", Json::array({further->ends.low, further->ends.high})}}
-                          : Json()},
-      {"runs", runs}};
+constexpr auto json_fields(const NamedCurve*) {
+  using One = NamedCurve;
+  return std::tuple(
+      field("file", &One::file),
+      derived<One>("source", [](const One& one) { return one.curve.source; }),
+      derived<One>("seed", [](const One& one) { return one.curve.seed; }),
+      derived<One>("staleness", [](const One& one) { return one.curve.staleness.mean; }),
+      derived<One>("accuracy", [](const One& one) { return one.end.accuracy; }),
+      derived<One>("failed", [](const One& one) { return one.end.failed; }));
+}
+
+namespace {
+
+/// What all of the runs have.
+template <auto kMember>
+constexpr auto of_all(const char* key) {
+  return derived<CurvesReport>(
+      key, [](const CurvesReport& one) { return one.runs.front().curve.*kMember; });
+}
+
+struct FurtherPart {
+  double share = 0;
+  Ends<double> interval;
+};
+constexpr auto json_fields(const FurtherPart*) {
+  return std::tuple(field("share", &FurtherPart::share), field("interval", &FurtherPart::interval));
+}
+std::optional<FurtherPart> further_of(const CurvesReport& report) {
+  if (!report.further) return std::nullopt;
+  return FurtherPart{report.further->share, report.further->ends};
+}
+
+}  // namespace
+
+constexpr auto json_fields(const CurvesReport*) {
+  using One = CurvesReport;
+  return std::tuple(
+      constant<One>("schema", "rehearse.curves/1"), derived<One>("description", title_of),
+      of_all<&Curve::model>("model"), of_all<&Curve::dataset>("dataset"),
+      of_all<&Curve::workers>("workers"), of_all<&Curve::batch>("batch"),
+      of_all<&Curve::learning_rate>("learning_rate"), of_all<&Curve::momentum>("momentum"),
+      derived<One>("verdict", verdict_words),
+      group<One>("failed", derived<One>("some", [](const One& one) { return one.failed.some; }),
+                 derived<One>("all", [](const One& one) { return one.failed.all; })),
+      field("median", &One::median),
+      derived<One>("mean", [](const One& one) { return one.mean.mean; }),
+      derived<One>("standard_error", [](const One& one) { return one.mean.error; }),
+      derived<One>("further", further_of), field("runs", &One::runs));
+}
+
+OrderedJson json_view(const CurvesReport& report) { return to_json_value(report); }
+
+OrderedJson curves_schema() {
+  return titled_schema("Curves of runs (rehearse.curves/1)", json_schema<CurvesReport>());
 }
 
 std::string to_csv(const CurvesReport& report) {

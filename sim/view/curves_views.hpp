@@ -32,6 +32,8 @@ CurvesReport report_of(std::vector<NamedCurve> runs);
 std::string to_table(const CurvesReport& report, int width, bool color);
 /// `rehearse.curves/1`.
 nlohmann::ordered_json json_view(const CurvesReport& report);
+/// Its JSON Schema.
+nlohmann::ordered_json curves_schema();
 /// A row for each run.
 std::string to_csv(const CurvesReport& report);
 

@@ -2,16 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "config/count.hpp"
+#include "config/json/json_record.hpp"
 #include "config/json/json_text.hpp"
 #include "view/page.hpp"
 
 namespace rehearse::inline view {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string law_text(const LossLaw& law) {
   std::string text = fmt::format("L = {:.3f}", law.E());
@@ -34,7 +33,47 @@ std::string size_text(const LossRun& run) {
   return fmt::format("{} on {} tokens", count_text(run.parameters), count_text(run.tokens));
 }
 
+struct LawPart {
+  const LossLaw* law;
+};
+constexpr auto json_fields(const LawPart*) {
+  using One = LawPart;
+  return std::tuple(derived<One>("E", [](const One& one) { return one.law->E(); }),
+                    derived<One>("A", [](const One& one) { return one.law->A(); }),
+                    derived<One>("alpha", [](const One& one) { return one.law->alpha(); }),
+                    derived<One>("B", [](const One& one) { return one.law->B(); }),
+                    derived<One>("beta", [](const One& one) { return one.law->beta(); }),
+                    derived<One>("deviation", [](const One& one) { return one.law->deviation(); }));
+}
+
+/// A run as this document has it.
+struct RunPart {
+  double parameters = 0, tokens = 0, loss = 0;
+};
+constexpr auto json_fields(const RunPart*) {
+  return std::tuple(field("parameters", &RunPart::parameters), field("tokens", &RunPart::tokens),
+                    field("loss", &RunPart::loss));
+}
+RunPart part_of(const LossRun& run) { return {run.parameters, run.tokens, run.loss}; }
+
 }  // namespace
+
+constexpr auto json_fields(const LossReport*) {
+  using One = LossReport;
+  return std::tuple(constant<One>("schema", "rehearse.loss/1"), derived<One>("answer", answer_of),
+                    field("parameters", &One::parameters), field("tokens", &One::tokens),
+                    derived<One>("loss", [](const One& one) { return one.loss.value; }),
+                    derived<One>("loss_interval",
+                                 [](const One& one) {
+                                   return Ends<double>{one.loss.low, one.loss.high};
+                                 }),
+                    derived<One>("compute_ratio", compute_ratio),
+                    derived<One>("slope", [](const One& one) { return one.law.slope(one.tokens); }),
+                    derived<One>("law", [](const One& one) { return LawPart{&one.law}; }),
+                    field("runs", &One::runs),
+                    derived<One>("smallest", [](const One& one) { return part_of(one.smallest); }),
+                    derived<One>("largest", [](const One& one) { return part_of(one.largest); }));
+}
 
 std::string to_table(const LossReport& report, int width) {
   Page page(static_cast<std::size_t>(width), false);
@@ -55,31 +94,10 @@ std::string to_table(const LossReport& report, int width) {
   return page.text();
 }
 
-std::string to_json(const LossReport& report) {
-  const auto run = [](const LossRun& one) {
-    return Json{{"parameters", one.parameters}, {"tokens", one.tokens}, {"loss", one.loss}};
-  };
-  const LossLaw& law = report.law;
-  return json_text(Json{{"schema", "rehearse.loss/1"},
-                        {"answer", answer_of(report)},
-                        {"parameters", report.parameters},
-                        {"tokens", report.tokens},
-                        {"loss", report.loss.value},
-                        {"loss_interval", {report.loss.low, report.loss.high}},
-                        {"compute_ratio", compute_ratio(report)},
-                        {"slope", law.slope(report.tokens)},
-                        {"law",
-                         {{"E", law.E()},
-                          {"A", law.A()},
-                          {"alpha", law.alpha()},
-                          {"B", law.B()},
-                          {"beta", law.beta()},
-                          {"deviation", law.deviation()}}},
-                        {"runs", report.runs},
-                        {"smallest", run(report.smallest)},
-                        {"largest", run(report.largest)}},
-                   2) +
-         "\n";
+std::string to_json(const LossReport& report) { return json_text(to_json_value(report), 2) + "\n"; }
+
+OrderedJson loss_schema() {
+  return titled_schema("A loss by runs of one's own (rehearse.loss/1)", json_schema<LossReport>());
 }
 
 std::string to_csv(const LossReport& report) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
@@ -17,8 +18,9 @@ struct LossReport {
 };
 
 std::string to_table(const LossReport& report, int width);
-/// `rehearse.loss/1`.
+/// `rehearse.loss/1`, and its JSON Schema.
 std::string to_json(const LossReport& report);
+nlohmann::ordered_json loss_schema();
 std::string to_csv(const LossReport& report);
 
 }  // namespace rehearse::inline view

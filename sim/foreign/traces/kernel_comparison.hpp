@@ -1,5 +1,6 @@
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -44,8 +45,9 @@ struct KernelComparison {
 /// operators, or none with sizes (record_shapes=True).
 KernelComparison compare_kernels(const KernelTable& table, const KinetoTrace& trace);
 
-/// `rehearse.kernel_comparison/1`.
+/// `rehearse.kernel_comparison/1`, and its JSON Schema.
 std::string to_json(const KernelComparison& both);
+nlohmann::ordered_json kernel_comparison_schema();
 std::string to_csv(const KernelComparison& both);
 std::string to_terminal(const KernelComparison& both, int width, bool color, Detail detail);
 

@@ -3,8 +3,9 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
+#include <tuple>
 
+#include "config/json/json_record.hpp"
 #include "config/json/json_text.hpp"
 #include "foreign/traces/kernel_comparison.hpp"
 #include "view/table.hpp"
@@ -12,20 +13,20 @@
 namespace rehearse::inline foreign {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr std::size_t kNarrowestTable = 60, kWidestTable = 160;
 constexpr std::size_t kListedRows = 30;  ///< rows of a brief answer
 
 double share(Seconds part, Seconds whole) { return whole > Seconds(0) ? part / whole : 0; }
 
 /// Predicted over traced.
-Json ratio(Seconds time, Seconds traced) {
-  return time > Seconds(0) && traced > Seconds(0) ? Json(time / traced) : Json();
+std::optional<double> ratio(Seconds time, Seconds traced) {
+  if (time <= Seconds(0) || traced <= Seconds(0)) return std::nullopt;
+  return time / traced;
 }
 
 std::string ratio_text(Seconds time, Seconds traced) {
-  return time > Seconds(0) && traced > Seconds(0) ? fmt::format("{:.2f}", time / traced) : "";
+  const std::optional<double> both = ratio(time, traced);
+  return both ? fmt::format("{:.2f}", *both) : "";
 }
 
 Table table_of(const KernelComparison& both, std::size_t most) {
@@ -46,44 +47,64 @@ Table table_of(const KernelComparison& both, std::size_t most) {
   return shown;
 }
 
+/// Times of all kernels of an operator.
+struct OperatorPart {
+  std::string op;
+  Seconds time, traced;
+};
+constexpr auto json_fields(const OperatorPart*) {
+  using One = OperatorPart;
+  return std::tuple(
+      field("op", &One::op), field("time_s", &One::time), field("traced_s", &One::traced),
+      derived<One>("ratio", [](const One& one) { return ratio(one.time, one.traced); }));
+}
+
+std::vector<OperatorPart> operators_of(const KernelComparison& both) {
+  std::map<std::string, OperatorPart> sums;
+  for (const ComparedKernel& row : both.rows) {
+    OperatorPart& sum = sums[row.op];
+    sum.op = row.op;
+    sum.time += row.time;
+    sum.traced += row.traced;
+  }
+  std::vector<OperatorPart> parts;
+  for (auto& [op, sum] : sums) parts.push_back(std::move(sum));
+  return parts;
+}
+
 }  // namespace
 
+constexpr auto json_fields(const ComparedKernel*) {
+  using One = ComparedKernel;
+  return std::tuple(
+      field("op", &One::op), field("shapes", &One::shapes),
+      derived<One>("verdict", [](const One& one) { return to_string(one.match); }),
+      field("calls", &One::calls), field("traced_calls", &One::traced_calls),
+      field("time_s", &One::time), field("traced_s", &One::traced),
+      derived<One>("ratio", [](const One& one) { return ratio(one.time, one.traced); }));
+}
+
+constexpr auto json_fields(const KernelComparison*) {
+  using One = KernelComparison;
+  return std::tuple(
+      constant<One>("schema", "rehearse.kernel_comparison/1"), field("scenario", &One::scenario),
+      field("model", &One::model), field("trace", &One::trace), field("device", &One::device),
+      field("steps", &One::steps), field("time_s", &One::time), field("traced_s", &One::traced),
+      field("traced_optimizer_s", &One::optimizer), field("traced_sharding_s", &One::sharding),
+      derived<One>("matched_share", [](const One& one) { return share(one.matched, one.traced); }),
+      derived<One>("matched_shapes_share",
+                   [](const One& one) { return share(one.matched_shapes, one.traced); }),
+      field("other_products", &One::other_products), derived<One>("operators", operators_of),
+      field("kernels", &One::rows));
+}
+
 std::string to_json(const KernelComparison& both) {
-  Json rows = Json::array(), operators = Json::array();
-  std::map<std::string, std::pair<Seconds, Seconds>> sums;
-  for (const ComparedKernel& row : both.rows) {
-    rows.push_back({{"op", row.op},
-                    {"shapes", row.shapes},
-                    {"verdict", to_string(row.match)},
-                    {"calls", row.calls},
-                    {"traced_calls", row.traced_calls},
-                    {"time_s", row.time.value()},
-                    {"traced_s", row.traced.value()},
-                    {"ratio", ratio(row.time, row.traced)}});
-    sums[row.op].first += row.time;
-    sums[row.op].second += row.traced;
-  }
-  for (const auto& [op, times] : sums)
-    operators.push_back({{"op", op},
-                         {"time_s", times.first.value()},
-                         {"traced_s", times.second.value()},
-                         {"ratio", ratio(times.first, times.second)}});
-  const Json document = {{"schema", "rehearse.kernel_comparison/1"},
-                         {"scenario", both.scenario},
-                         {"model", both.model},
-                         {"trace", both.trace},
-                         {"device", both.device},
-                         {"steps", both.steps},
-                         {"time_s", both.time.value()},
-                         {"traced_s", both.traced.value()},
-                         {"traced_optimizer_s", both.optimizer.value()},
-                         {"traced_sharding_s", both.sharding.value()},
-                         {"matched_share", share(both.matched, both.traced)},
-                         {"matched_shapes_share", share(both.matched_shapes, both.traced)},
-                         {"other_products", both.other_products},
-                         {"operators", std::move(operators)},
-                         {"kernels", std::move(rows)}};
-  return json_text(document, 2) + "\n";
+  return json_text(to_json_value(both), 2) + "\n";
+}
+
+OrderedJson kernel_comparison_schema() {
+  return titled_schema("Kernels beside a trace's (rehearse.kernel_comparison/1)",
+                       json_schema<KernelComparison>());
 }
 
 std::string to_csv(const KernelComparison& both) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "config/json/json_record.hpp"
@@ -130,6 +131,15 @@ struct JsonForm<JsonEntries<Value>> {
     return json;
   }
   static OrderedJson schema() { return map_schema(json_schema<Value>()); }
+};
+
+/// A value of one of these types: written and not read.
+template <class... Values>
+struct JsonForm<std::variant<Values...>> {
+  static OrderedJson write(const std::variant<Values...>& value) {
+    return std::visit([](const auto& one) { return to_json_value(one); }, value);
+  }
+  static OrderedJson schema() { return any_schema({json_schema<Values>()...}); }
 };
 
 /// Written and not read.

@@ -84,4 +84,8 @@ OrderedJson map_schema(OrderedJson values) {
   return {{"type", "object"}, {"additionalProperties", std::move(values)}};
 }
 
+OrderedJson any_schema(std::vector<OrderedJson> schemas) {
+  return {{"anyOf", OrderedJson(std::move(schemas))}};
+}
+
 }  // namespace rehearse::inline config

@@ -69,6 +69,8 @@ OrderedJson list_schema(OrderedJson items);
 OrderedJson pair_schema(OrderedJson items);
 OrderedJson pair_schema(OrderedJson first, OrderedJson second);
 OrderedJson map_schema(OrderedJson values);
+/// The schema of what one of these holds of.
+OrderedJson any_schema(std::vector<OrderedJson> schemas);
 /// A document's own: JSON Schema's draft 2020-12, and what it is called.
 OrderedJson titled_schema(const char* title, const OrderedJson& schema);
 /// The schema of one text alone.
