@@ -8,6 +8,7 @@
 #include "base/quoting.hpp"
 #include "cli/import_config.hpp"
 #include "cli/options.hpp"
+#include "config/draft.hpp"
 #include "config/files_read.hpp"
 #include "config/output_files.hpp"
 #include "config/text_source.hpp"
@@ -25,11 +26,14 @@ struct ImportLogCommand {
   AnswerOptions answer;
 };
 
+/// A measured number, to six digits.
+Draft rounded(double value) { return fmt::format("{:.6g}", value); }
+
 std::string case_text(const ImportLogCommand& command, const TrainingLog& log,
                       const MeasuredRun& run) {
-  std::string published;
+  Draft published;
   const auto add = [&](const char* metric, double value) {
-    published += fmt::format("{}{}: {:.6g}", published.empty() ? "" : ", ", metric, value);
+    published.entry(metric, rounded(value));
   };
   if (run.step_time > 0) add("step_time_s", run.step_time);
   if (run.allocated_bytes) add("memory.allocated_peak_bytes", *run.allocated_bytes);
@@ -37,14 +41,14 @@ std::string case_text(const ImportLogCommand& command, const TrainingLog& log,
     add("memory.reserved_peak_bytes", *run.reserved_bytes);
   if (run.reserved_bytes && log.format == "nvidia_smi_log")
     add("memory.used_bytes", *run.reserved_bytes);
-  std::string set;
-  for (const std::string& one : command.overrides)
-    set += (set.empty() ? "" : ", ") + yaml_quoted(one);
-  return fmt::format(
-      "source: {}\ncases:\n  - name: {}\n    scenario: {}\n{}    published: {{{}}}\n",
-      yaml_quoted(log.what + ", " + command.log.string()), yaml_quoted(command.log.stem().string()),
-      yaml_quoted(command.scenario.string()),
-      set.empty() ? "" : fmt::format("    set: [{}]\n", set), published);
+  Draft one;
+  one.set("name", command.log.stem().string()).set("scenario", command.scenario.string());
+  if (!command.overrides.empty()) one.set("set", Draft::list_of(command.overrides));
+  one.set("published", std::move(published));
+  Draft file;
+  file.set("source", log.what + ", " + command.log.string());
+  file.set("cases", Draft::list({std::move(one)}));
+  return file.block();
 }
 
 void tell_run(const TrainingLog& log, const MeasuredRun& run) {
@@ -112,10 +116,10 @@ std::string rl_case_text(const ImportLogCommand& command, const RlLog& log,
                          const RlCalibration& made) {
   std::vector<std::string> all = command.overrides;
   all.insert(all.end(), made.changes.begin(), made.changes.end());
-  std::string set;
-  for (const std::string& one : all) set += (set.empty() ? "" : ", ") + yaml_quoted(one);
-  return fmt::format("# {}, {} steps\nscenario: {}\nset: [{}]\nmeasured: {{step_time_s: {:.6g}}}\n",
-                     log.what, log.steps, yaml_quoted(command.scenario.string()), set, *log.step);
+  Draft file;
+  file.set("scenario", command.scenario.string()).set("set", Draft::list_of(all));
+  file.set("measured.step_time_s", rounded(*log.step));
+  return fmt::format("# {}, {} steps\n{}", log.what, log.steps, file.block());
 }
 
 /// A log of post-training, by the parts of its steps.

@@ -9,7 +9,7 @@
 #include "base/child_process.hpp"
 #include "base/error.hpp"
 #include "base/number.hpp"
-#include "base/quoting.hpp"
+#include "config/draft.hpp"
 #include "predict/intervals/interval_errors.hpp"
 #include "predict/measured_job.hpp"
 #include "predict/predict.hpp"
@@ -36,11 +36,10 @@ struct Knob {
   }
 };
 
-std::string flow_map(const std::map<std::string, double>& numbers) {
-  std::string text;
-  for (const auto& [name, number] : numbers)
-    text += fmt::format("{}{}: {:.4g}", text.empty() ? "" : ", ", yaml_quoted(name), number);
-  return "{" + text + "}";
+Draft drafted(const std::map<std::string, double>& shares) {
+  Draft made;
+  for (const auto& [name, share] : shares) made.entry(name, fmt::format("{:.4g}", share));
+  return made;
 }
 
 class Predicted {
@@ -68,7 +67,7 @@ class Predicted {
     auto told = interval_with(all);
     solved.above = told.at(0);
     solved.shares = told.at(1);
-    all.push_back("cluster.measured_steps=[" + flow_map(solved.shares) + "]");
+    all.push_back("cluster.measured_steps=" + Draft::list({drafted(solved.shares)}).flow());
     solved.above_after = interval_with(all).at(0);
   }
 
@@ -231,16 +230,18 @@ std::string used_cluster(const Document& scenario) {
 std::string site_text(const std::string& cluster, const std::string& key, const std::string& value,
                       const std::vector<std::map<std::string, double>>& measured_steps,
                       const std::string& source) {
-  std::string text = fmt::format(
-      "# What runs tell of these machines: a scenario names this file as its cluster's `use`.\n"
-      "# {}\nuse: {}\n{}: {}\n",
-      source, yaml_quoted(cluster), key, value);
-  if (measured_steps.empty()) return text;
-  text += "measured_steps:  # shares of the steps' errors, which narrow the intervals of others\n";
-  for (const auto& step : measured_steps) {
-    text += fmt::format("  - {}\n", flow_map(step));
+  std::string text =
+      "# What runs tell of these machines: a scenario names this file as its cluster's `use`.\n";
+  Draft site;
+  site.set("use", cluster).entry(key, value);
+  if (!measured_steps.empty()) {
+    text +=
+        "# measured_steps: shares of the steps' errors, which narrow the intervals of others.\n";
+    std::vector<Draft> steps;
+    for (const auto& step : measured_steps) steps.push_back(drafted(step));
+    site.set("measured_steps", Draft::list(std::move(steps)));
   }
-  return text;
+  return fmt::format("{}# {}\n{}", text, source, site.block());
 }
 
 }  // namespace rehearse::inline foreign

@@ -11,6 +11,7 @@
 #include "base/number.hpp"
 #include "base/quoting.hpp"
 #include "cluster/cluster.hpp"
+#include "config/draft.hpp"
 
 namespace rehearse::inline foreign {
 namespace {
@@ -318,9 +319,10 @@ namespace {
 /// Links of a GPU at that GPU's rate each; empty: it has none.
 std::string nvlink_line(const NodeTopology& node, const std::string& gpu) {
   if (node.nvlinks.value_or(0) == 0) return "";
-  const auto text =
-      fmt::format("{{node: {{gpu: {}, gpus: 1, pcie: 24GBps}}, nodes: 1}}", yaml_quoted(gpu));
-  const Gpu found = read_cluster(Document::parse(text, "--gpu")->root()).groups.front().node.gpu;
+  Draft alone;
+  alone.set("node.gpu", gpu).set("node.gpus", 1).set("node.pcie", "24GBps").set("nodes", 1);
+  const Gpu found =
+      read_cluster(Document::parse(alone.flow(), "--gpu")->root()).groups.front().node.gpu;
   const double one = found.architecture ? found.architecture->bounds.link.value() : 0;
   const double datasheet = found.nvlink.value();
   constexpr double kRounding = 1.01;
@@ -350,13 +352,16 @@ std::string cluster_text(const NodeTopology& node, const std::string& gpu,
   std::string text = fmt::format("# From {} ({}).\n", node.what, name);
   for (const auto* list : {&node.paths, &node.untold})
     for (const std::string& one : *list) text += fmt::format("# {}\n", one);
-  text += fmt::format("name: {}\nnodes: 1\nnode:\n  gpu: {}\n  gpus: {}\n", yaml_quoted(name), gpu,
-                      node.gpus);
-  if (node.pcie_gbytes) text += fmt::format("  pcie: {:.4g}GBps\n", *node.pcie_gbytes);
-  if (node.cores && *node.cores > 0) text += fmt::format("  cores: {}\n", *node.cores);
+  Draft own;
+  own.set("gpu", gpu).set("gpus", node.gpus);
+  if (node.pcie_gbytes) own.set("pcie", fmt::format("{:.4g}GBps", *node.pcie_gbytes));
+  if (node.cores && *node.cores > 0) own.set("cores", *node.cores);
   if (node.nics && *node.nics > 0 && node.nic_gbps)
-    text += fmt::format("  nics: {}\n  nic: {:.4g}Gbps\n", *node.nics, *node.nic_gbps);
-  return text + nvlink_line(node, gpu);
+    own.set("nics", *node.nics).set("nic", fmt::format("{:.4g}Gbps", *node.nic_gbps));
+  Draft cluster;
+  cluster.set("name", name).set("nodes", 1);
+  // The links' line has a comment of its own.
+  return text + cluster.block() + "node:\n" + own.block(2) + nvlink_line(node, gpu);
 }
 
 }  // namespace rehearse::inline foreign

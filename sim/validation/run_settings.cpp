@@ -9,6 +9,7 @@
 
 #include "cluster/cluster.hpp"
 #include "config/document.hpp"
+#include "config/draft.hpp"
 #include "validation/run_columns.hpp"
 
 namespace rehearse::inline validation {
@@ -133,17 +134,22 @@ class Settings {
     set("model.precision", is_sharded() ? "fp32" : name + "_master");
   }
 
-  std::string replicas() {
+  /// A strategy by how replicas are kept equal alone.
+  Draft replicas() {
     const std::string name = lower(row_.text("shard"));
-    if (name.empty() || has(name, "zero-0") || name == "none") return "ddp: {}";
-    if (has(name, "zero-1") || has(name, "distributed optimizer")) return "zero: {stage: 1}";
-    if (has(name, "zero-2")) return "zero: {stage: 2}";
-    if (has(name, "zero-3")) return "zero: {stage: 3}";
-    const std::string type = lower(row_.text("precision")) == "fp16" ? "fp16" : "bf16";
-    if (name.starts_with("fsdp2"))
-      return fmt::format("fsdp2: {{param_dtype: {}, reduce_dtype: fp32}}", type);
-    if (name.starts_with("fsdp"))
-      return fmt::format("fsdp: {{param_dtype: {}, reduce_dtype: fp32}}", type);
+    const auto zero = [](int stage) {
+      return Draft::map({{"zero", Draft::map({{"stage", stage}})}});
+    };
+    if (name.empty() || has(name, "zero-0") || name == "none")
+      return Draft::map({{"ddp", Draft::map()}});
+    if (has(name, "zero-1") || has(name, "distributed optimizer")) return zero(1);
+    if (has(name, "zero-2")) return zero(2);
+    if (has(name, "zero-3")) return zero(3);
+    if (name.starts_with("fsdp")) {
+      const char* type = lower(row_.text("precision")) == "fp16" ? "fp16" : "bf16";
+      return Draft::map({{name.starts_with("fsdp2") ? "fsdp2" : "fsdp",
+                          Draft::map({{"param_dtype", type}, {"reduce_dtype", "fp32"}})}});
+    }
     row_.fail("shard", fmt::format("\"{}\" is not known", row_.text("shard")),
               "known: ZeRO-1, ZeRO-2, ZeRO-3, FSDP, FSDP2; others stand in a scenario");
   }
@@ -154,16 +160,17 @@ class Settings {
                ep = degree("ep");
     const bool split = std::max({tp, pp, vp, cp, ep}) > 1;
     if (has_scenario() && !split && row_.text("shard").empty()) return;
-    std::string text = replicas();
-    if (tp > 1) text += fmt::format(", tensor_parallel: {}", tp);
+    Draft strategy = replicas();
+    if (tp > 1) strategy.set("tensor_parallel", tp);
     if (row_.choice("sequence_parallel", {"yes", "no"}) == "yes")
-      text += ", sequence_parallel: true";
-    if (cp > 1) text += fmt::format(", context_parallel: {}", cp);
-    if (ep > 1) text += fmt::format(", expert_parallel: {}", ep);
-    if (pp > 1) text += fmt::format(", pipeline_parallel: {}", pp);
+      strategy.set("sequence_parallel", true);
+    if (cp > 1) strategy.set("context_parallel", cp);
+    if (ep > 1) strategy.set("expert_parallel", ep);
+    if (pp > 1) strategy.set("pipeline_parallel", pp);
     if (vp > 1)
-      text += fmt::format(", pipeline: {{schedule: interleaved_1f1b, virtual_stages: {}}}", vp);
-    set("strategy", fmt::format("{{{}}}", text));
+      strategy.set("pipeline",
+                   Draft::map({{"schedule", "interleaved_1f1b"}, {"virtual_stages", vp}}));
+    set("strategy", strategy.flow());
   }
 
   void add_recomputation() {

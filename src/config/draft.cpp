@@ -52,6 +52,12 @@ Draft Draft::list(std::vector<Draft> items) {
   return made;
 }
 
+Draft Draft::null() {
+  Draft made("");
+  made.text_ = "null";
+  return made;
+}
+
 Draft Draft::of(const Value& value) {
   if (value.is_map()) {
     Draft made;
@@ -64,12 +70,10 @@ Draft Draft::of(const Value& value) {
     for (const Value& item : value.as_list()) items.push_back(of(item));
     return list(std::move(items));
   }
+  if (value.is_null()) return null();
   Draft made("");
-  if (value.is_null())
-    made.text_ = "null";
-  else
-    made.text_ =
-        value.node_->quoted ? yaml_quoted(value.node_->text) : yaml_scalar(value.node_->text);
+  made.text_ =
+      value.node_->quoted ? yaml_quoted(value.node_->text) : yaml_scalar(value.node_->text);
   return made;
 }
 
@@ -121,14 +125,27 @@ std::string Draft::flow() const {
                              : fmt::format("{{{}}}", fmt::join(parts, ", "));
 }
 
+bool Draft::has_maps() const {
+  return std::ranges::any_of(items_, [](const Draft& item) { return !item.entries_.empty(); });
+}
+
 std::string Draft::block(int indent) const {
   std::string text;
   const std::string margin(static_cast<std::size_t>(indent), ' ');
+  for (const Draft& item : items_) {
+    std::string lines =
+        item.entries_.empty() ? margin + "  " + item.flow() + "\n" : item.block(indent + 2);
+    lines[static_cast<std::size_t>(indent)] = '-';
+    text += lines;
+  }
   for (const auto& [key, value] : entries_) {
     const std::string line = fmt::format("{}{}: {}", margin, yaml_scalar(key), value.flow());
-    const bool fits = line.size() <= kWidth || value.kind_ != Kind::map || value.entries_.empty();
-    text += fits ? line + "\n"
-                 : fmt::format("{}{}:\n{}", margin, yaml_scalar(key), value.block(indent + 2));
+    const bool is_block = value.entries_.size() > 0 || value.has_maps();
+    if (line.size() <= kWidth || !is_block) {
+      text += line + "\n";
+      continue;
+    }
+    text += fmt::format("{}{}:\n{}", margin, yaml_scalar(key), value.block(indent + 2));
   }
   return text;
 }

@@ -32,6 +32,7 @@ class Draft {
   Draft(double number);
 
   static Draft map() { return {}; }
+  static Draft null();
   static Draft map(std::initializer_list<std::pair<std::string, Draft>> entries);
   static Draft list(std::vector<Draft> items);
   template <class Range>
@@ -61,11 +62,14 @@ class Draft {
   /// On one line: `{ddp: {bucket_cap_mb: 25}}`, `[1, 2]`, `fp32`.
   std::string flow() const;
   /// Lines of a document, each with its end: maps and lists that fit stand on one line of 100
-  /// columns, other maps one key below the other.
+  /// columns, other maps one key below the other, and other lists of maps likewise.
   std::string block(int indent = 0) const;
 
  private:
   enum class Kind { map, list, scalar };
+  /// Whether an item of this list is a map with keys.
+  bool has_maps() const;
+
   Kind kind_ = Kind::map;
   std::string text_;  ///< of a scalar, as it is printed
   std::vector<Draft> items_;

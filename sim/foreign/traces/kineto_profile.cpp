@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "base/quoting.hpp"
 #include "cluster/cluster.hpp"
+#include "config/draft.hpp"
 #include "foreign/traces/kineto_work.hpp"
 
 namespace rehearse::inline foreign {
@@ -348,15 +349,18 @@ std::string gpu_of(const std::string& device) {
 
 std::string traced_scenario(const TracedProfile& traced, const TracedSetting& setting,
                             const std::string& profile_file) {
-  return fmt::format(
-      "description: a step that PyTorch's profiler traced, {:.6g} ms\n"
-      "model: {{profile: {}, batch_per_gpu: {}}}\n"
-      "cluster: {{node: {{gpu: {}, gpus: 1, pcie: 24GBps}}, nodes: 1}}\n"
-      "strategy: {{ddp: {{}}}}\n"
-      "optimizer: {{{}: {{}}}}\n{}",
-      1e3 * (traced.step - traced.exposed), yaml_quoted(profile_file), setting.batch,
-      yaml_quoted(setting.gpu.empty() ? "generic" : setting.gpu), traced.optimizer,
-      traced.profile.origin.cuda == "none" ? "memory: {device: cpu}\n" : "");
+  Draft scenario;
+  scenario.set("description", fmt::format("a step that PyTorch's profiler traced, {:.6g} ms",
+                                          1e3 * (traced.step - traced.exposed)));
+  scenario.set("model.profile", profile_file).set("model.batch_per_gpu", setting.batch);
+  scenario.set("cluster.node.gpu", setting.gpu.empty() ? "generic" : setting.gpu)
+      .set("cluster.node.gpus", 1)
+      .set("cluster.node.pcie", "24GBps")
+      .set("cluster.nodes", 1);
+  scenario.set("strategy.ddp", Draft::map());
+  scenario.at("optimizer").entry(traced.optimizer, Draft::map());
+  if (traced.profile.origin.cuda == "none") scenario.set("memory.device", "cpu");
+  return scenario.block();
 }
 
 }  // namespace rehearse::inline foreign

@@ -135,9 +135,12 @@ std::string broken_rule_of_record(const LayoutDegreesOf& degrees, const LayoutFa
 }  // namespace
 
 const std::vector<LayoutSharding>& layout_shardings() {
-  static const std::vector<LayoutSharding> all = {
-      {"ddp", "ddp", "{}"},     {"zero", "zero", "{stage: 1}"},   {"fsdp", "fsdp", "{}"},
-      {"fsdp2", "fsdp2", "{}"}, {"zero 2", "zero", "{stage: 2}"}, {"zero 3", "zero", "{stage: 3}"}};
+  static const std::vector<LayoutSharding> all = {{"ddp", "ddp", {}},
+                                                  {"zero", "zero", Draft::map({{"stage", 1}})},
+                                                  {"fsdp", "fsdp", {}},
+                                                  {"fsdp2", "fsdp2", {}},
+                                                  {"zero 2", "zero", Draft::map({{"stage", 2}})},
+                                                  {"zero 3", "zero", Draft::map({{"stage", 3}})}};
   return all;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "config/document.hpp"
+#include "config/draft.hpp"
 #include "mesh/pipeline_order.hpp"
 #include "model/transformer.hpp"
 #include "planner/layouts/layout_space.hpp"
@@ -51,7 +52,8 @@ std::vector<int> layout_choices(LayoutAxis axis, const LayoutFacts& facts,
                                 const LayoutDegreesOf& degrees);
 /// How replicas are kept the same: a kind of strategy with its options, "zero: {stage: 1}".
 struct LayoutSharding {
-  std::string name, kind, options;
+  std::string name, kind;
+  Draft options;
 };
 const std::vector<LayoutSharding>& layout_shardings();
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "config/draft.hpp"
 #include "planner/layouts/layout_facts.hpp"
 #include "planner/words.hpp"
 #include "strategy/strategy.hpp"
@@ -19,47 +20,45 @@ using Degrees = LayoutDegreesOf;
 const std::vector<std::string> kRecomputes = {"none", "per_unit"};
 
 /// The base's strategy with another kind of data parallelism.
-std::string sharded(const Value& strategy, const LayoutSharding& sharding) {
+Draft sharded(const Value& strategy, const LayoutSharding& sharding) {
   const std::string& kind = sharding.kind;
-  std::string rest, options = sharding.options;
-  if (strategy.is_map()) {
-    Map map = strategy.as_map();
-    for (const std::string& key : map.keys()) {
-      const std::string text = flow_text(map.require(key));
-      const auto& kinds = strategy_names();
-      const bool is_kind = std::ranges::find(kinds, key) != kinds.end();
-      if (key == kind && sharding.name == kind) options = text;
-      if (!is_kind) rest += fmt::format(", {}: {}", key, text);
-    }
+  Draft made = Draft::map({{kind, sharding.options}});
+  if (!strategy.is_map()) return made;
+  Map map = strategy.as_map();
+  const auto& kinds = strategy_names();
+  for (const std::string& key : map.keys()) {
+    if (key == kind && sharding.name == kind) made.at(kind) = Draft::of(map.require(key));
+    if (std::ranges::find(kinds, key) == kinds.end()) made.entry(key, Draft::of(map.require(key)));
   }
-  return fmt::format("{{{}: {}{}}}", kind, options, rest);
+  return made;
 }
 
 /// A choice's values, in the order of the axis's keys; null leaves a key as it is. Tensor ranks
 /// split tokens, too, where `splits_tokens`.
-std::string values_text(LayoutAxis axis, int degree, const Value& strategy, bool splits_tokens) {
+std::vector<Draft> values_of(LayoutAxis axis, int degree, const Value& strategy,
+                             bool splits_tokens) {
   switch (axis) {
     case LayoutAxis::tensor:
-      return fmt::format("[{}, {}]", degree, degree > 1 && splits_tokens);
+      return {degree, degree > 1 && splits_tokens};
     case LayoutAxis::expert:
-      return fmt::format("[{}, {}]", degree, degree > 1 ? "1" : "null");
+      return {degree, degree > 1 ? Draft(1) : Draft::null()};
     case LayoutAxis::virtual_stages:
-      if (degree == 1) return "[null]";
-      return fmt::format("[{{schedule: interleaved_1f1b, virtual_stages: {}}}]", degree);
+      if (degree == 1) return {Draft::null()};
+      return {Draft::map({{"schedule", "interleaved_1f1b"}, {"virtual_stages", degree}})};
     case LayoutAxis::recompute:
-      return fmt::format("[{}]", kRecomputes[static_cast<std::size_t>(degree)]);
+      return {kRecomputes[static_cast<std::size_t>(degree)]};
     case LayoutAxis::compile:
-      return degree > 0 ? "[true]" : "[null]";
+      return {degree > 0 ? Draft(true) : Draft::null()};
     case LayoutAxis::sharding:
-      return fmt::format("[{}]", sharded(strategy, layout_shardings().at(degree)));
+      return {sharded(strategy, layout_shardings().at(degree))};
     case LayoutAxis::framework:
-      return fmt::format("[{}]", framework_names().at(degree));
+      return {framework_names().at(degree)};
     case LayoutAxis::pipeline:
     case LayoutAxis::context:
     case LayoutAxis::micro_batch:
       break;
   }
-  return fmt::format("[{}]", degree);
+  return {degree};
 }
 
 std::string label(LayoutAxis axis, int degree) {
@@ -70,31 +69,35 @@ std::string label(LayoutAxis axis, int degree) {
   return std::to_string(degree);
 }
 
-std::string keys_text(LayoutAxis axis) {
-  static const std::array<const char*, kLayoutAxes> keys = {
-      "[framework]",
-      "[strategy]",
-      "[strategy.tensor_parallel, strategy.sequence_parallel]",
-      "[strategy.pipeline_parallel]",
-      "[strategy.context_parallel]",
-      "[strategy.expert_parallel, strategy.expert_tensor_parallel]",
-      "[strategy.pipeline]",
-      "[model.batch_per_gpu]",
-      "[model.activation_checkpointing]",
-      "[model.compile]"};
-  return keys[static_cast<std::size_t>(axis)];
+/// A list as a document has it.
+std::vector<Value> listed(std::vector<Draft> items) {
+  return Document::parse(Draft::list(std::move(items)).flow(), "search")->root().as_list();
+}
+
+std::vector<Value> keys_of(LayoutAxis axis) {
+  static const std::array<std::vector<std::string>, kLayoutAxes> keys = {
+      {{"framework"},
+       {"strategy"},
+       {"strategy.tensor_parallel", "strategy.sequence_parallel"},
+       {"strategy.pipeline_parallel"},
+       {"strategy.context_parallel"},
+       {"strategy.expert_parallel", "strategy.expert_tensor_parallel"},
+       {"strategy.pipeline"},
+       {"model.batch_per_gpu"},
+       {"model.activation_checkpointing"},
+       {"model.compile"}}};
+  const std::vector<std::string>& of = keys[static_cast<std::size_t>(axis)];
+  return listed({of.begin(), of.end()});
 }
 
 Axis made_axis(LayoutAxis axis, const std::set<int>& degrees, const Value& strategy,
                bool splits_tokens) {
   Axis made{.name = layout_axis_names()[static_cast<std::size_t>(axis)], .keys = {}, .choices = {}};
   made.searched = true;
-  made.keys = Document::parse(keys_text(axis), "search")->root().as_list();
-  for (const int degree : degrees) {
-    const auto values =
-        Document::parse(values_text(axis, degree, strategy, splits_tokens), "search")->root();
-    made.choices.push_back({.label = label(axis, degree), .values = values.as_list()});
-  }
+  made.keys = keys_of(axis);
+  for (const int degree : degrees)
+    made.choices.push_back({.label = label(axis, degree),
+                            .values = listed(values_of(axis, degree, strategy, splits_tokens))});
   return made;
 }
 
@@ -169,7 +172,7 @@ class LayoutSpace {
 
   void check_not_varied(const Value& key) const {
     for (const LayoutAxis axis : axes_)
-      for (const Value& own : Document::parse(keys_text(axis), "search")->root().as_list())
+      for (const Value& own : keys_of(axis))
         if (overlap(key.shown(), own.shown()))
           key.fail("search tries this already", "let either vary or search choose it");
   }
@@ -218,18 +221,15 @@ class LayoutSpace {
   std::string framework_rule(const Degrees& degrees) const {
     const Value own = strategy();
     const int sharding = at(degrees, LayoutAxis::sharding);
-    const std::string text = searches(LayoutAxis::sharding)
-                                 ? sharded(own, layout_shardings().at(sharding))
-                                 : flow_text(own);
-    std::vector<std::string> beside;
+    Draft whole;
+    whole.set("strategy", searches(LayoutAxis::sharding)
+                              ? sharded(own, layout_shardings().at(sharding))
+                              : Draft::of(own));
     for (const LayoutAxis axis :
          {LayoutAxis::tensor, LayoutAxis::pipeline, LayoutAxis::context, LayoutAxis::expert})
-      beside.push_back(fmt::format("strategy.{}_parallel={}",
-                                   layout_axis_names().at(static_cast<std::size_t>(axis)),
-                                   at(degrees, axis)));
-    const auto whole = Document::parse(fmt::format("{{strategy: {}}}", text), "search");
+      whole.set(keys_of(axis).front().as_string(), at(degrees, axis));
     return frameworks_.at(at(degrees, LayoutAxis::framework))
-        .broken_rule(whole->with_overrides(beside)->root().as_map());
+        .broken_rule(Document::parse(whole.flow(), "search")->root().as_map());
   }
 
   bool recorded_ = false;  ///< the network is a record's
