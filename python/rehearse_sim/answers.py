@@ -5,13 +5,17 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar, cast
+
+from .documents import Report
 
 Interval = tuple[float, float]
+Document = TypeVar("Document")
 
 
-class Answer(Mapping[str, Any]):
-    """A document of the program, by its keys; dots reach inside: answer["memory.used_bytes"]."""
+class Answer(Mapping[str, Any], Generic[Document]):
+    """A document of the program, by its keys; dots reach inside: answer["memory.used_bytes"].
+    `to_dict()` has the type that rehearse_sim.documents lists for it."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._document = dict(document)
@@ -30,9 +34,9 @@ class Answer(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._document)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Document:
         """The whole document, as `--format json` prints it."""
-        return dict(self._document)
+        return cast(Document, dict(self._document))
 
     @property
     def answer(self) -> str:
@@ -88,7 +92,7 @@ class Breakdown:
     idle_s: float
 
 
-class Prediction(Answer):
+class Prediction(Answer[Report]):
     """One training as `rehearse run` predicts it. Units stand in the names."""
 
     @property

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, overload
 
 from .answers import Answer, Prediction
+from .documents import Compare, Explain, Kernels, MeasuredComparison, PlanResult, RolloutPlan
 from .errors import BoundNotMet, InputError, Mistake, RehearseError
 from .program import (
     Question,
@@ -85,7 +86,9 @@ def predict_many(
     return found
 
 
-def explain(scenario: Question, *, overrides: Mapping[str, Any] | None = None, **given: Any) -> Answer:
+def explain(
+    scenario: Question, *, overrides: Mapping[str, Any] | None = None, **given: Any
+) -> Answer[Explain | Kernels]:
     """What bounds a step, and what more of each resource buys. `more="25%"` and the command's other
     options are keywords."""
     words = [*assignments(overrides or {}), *options(given)]
@@ -109,7 +112,7 @@ def plan(
     executor: Executor | None = None,
     progress: bool = False,
     **given: Any,
-) -> Answer:
+) -> Answer[PlanResult | RolloutPlan]:
     """Searches for the best choice under limits. Results stay in `output`, so that a plan that was
     stopped goes on; without it they go. With `executor` its workers simulate the candidates, one a
     call, as many side by side as the search looks at before it prunes again: 16, or 4 layouts."""
@@ -217,7 +220,9 @@ def _row(point: Mapping[str, Any]) -> Row:
     return {**axes, "error": point["error"], **flat(point["report"] or {})}
 
 
-def compare(first: Question, second: Question, **given: Any) -> Answer:
+def compare(
+    first: Question, second: Question, **given: Any
+) -> Answer[Compare | MeasuredComparison]:
     """What differs between two trainings, by how much and by which mechanism: `inputs`, `figures`,
     `step`, `collectives` and `memory`, below the sentences of `answer`."""
     with question_file(first, "first.yaml") as (one, folder_one):
@@ -232,7 +237,7 @@ def forecast(
     *,
     overrides: Mapping[str, Any] | None = None,
     **given: Any,
-) -> Answer:
+) -> Answer[Any]:
     """What staleness does to accuracy, from curves of short runs."""
     words = [*assignments(overrides or {}), *options(given)]
     return Answer(as_json(["forecast", *map(file_name, curves), *words]))

@@ -98,16 +98,19 @@ constexpr auto json_fields(const MemoryReport*) {
       field("largest_at_peak", &MemoryReport::shares),
       derived<MemoryReport>("fragmentation_bytes",
                             [](const MemoryReport& memory) {
-                              return memory.reserved_peak ? to_json_value(memory.fragmentation())
-                                                          : OrderedJson();
+                              return memory.reserved_peak ? std::optional(memory.fragmentation())
+                                                          : std::nullopt;
                             }),
       field("alloc_retries", &MemoryReport::alloc_retries),
       field("context_bytes", &MemoryReport::context),
       field("communicators_bytes", &MemoryReport::communicators),
       field_as<NullIfNone<Bytes>>("capacity_bytes", &MemoryReport::capacity),
-      derived<MemoryReport>(
-          "used_bytes", [](const MemoryReport& memory) { return to_json_value(memory.used()); }),
-      Fits(), derived<MemoryReport>("verdict", [](const MemoryReport&) { return OrderedJson(); }),
+      derived<MemoryReport>("used_bytes", [](const MemoryReport& memory) { return memory.used(); }),
+      Fits(),
+      derived<MemoryReport>("verdict",
+                            [](const MemoryReport&) {
+                              return std::optional<std::string>();  // Memory has it
+                            }),
       field("out_of_memory", &MemoryReport::out_of_memory),
       field("largest_batch_per_gpu", &MemoryReport::largest_batch_per_gpu),
       field("programs", &MemoryReport::programs),
@@ -179,14 +182,13 @@ constexpr auto json_fields(const StartReport*) {
 }
 
 constexpr auto json_fields(const CoresReport*) {
-  return std::tuple(field("threads", &CoresReport::threads), field("cores", &CoresReport::cores),
-                    derived<CoresReport>("oversubscribed",
-                                         [](const CoresReport& cores) {
-                                           return to_json_value(cores.oversubscribed());
-                                         }),
-                    field("ready_s", &CoresReport::ready),
-                    field("recorded_ready_s", &CoresReport::recorded_ready),
-                    field("recorded_step_s", &CoresReport::recorded_step));
+  return std::tuple(
+      field("threads", &CoresReport::threads), field("cores", &CoresReport::cores),
+      derived<CoresReport>("oversubscribed",
+                           [](const CoresReport& cores) { return cores.oversubscribed(); }),
+      field("ready_s", &CoresReport::ready),
+      field("recorded_ready_s", &CoresReport::recorded_ready),
+      field("recorded_step_s", &CoresReport::recorded_step));
 }
 
 constexpr auto json_fields(const OtherJobReport*) {
@@ -224,7 +226,7 @@ constexpr auto json_fields(const FamilyReport*) {
       field("family", &FamilyReport::family), field("ground", &FamilyReport::ground),
       field("from", &FamilyReport::from), field("off", &FamilyReport::off),
       field("forward_s", &FamilyReport::forward), field("backward_s", &FamilyReport::backward),
-      derived<FamilyReport>("share", [](const FamilyReport&) { return OrderedJson(); }),
+      derived<FamilyReport>("share", [](const FamilyReport&) { return std::optional<double>(); }),
       WithinMeasured(), field_as<NullIfNone<double>>("farthest", &FamilyReport::farthest));
 }
 
@@ -299,12 +301,6 @@ struct Memory {
   }
 };
 
-/// Nothing where the report has no such interval.
-inline OrderedJson interval_json(const Report& report, const char* key) {
-  const std::optional<Ends<double>> interval = interval_of(report, key);
-  return interval ? to_json_value(*interval) : OrderedJson();
-}
-
 constexpr auto json_fields(const Report*) {
   return std::tuple(
       field("scenario", &Report::scenario), field("description", &Report::description),
@@ -319,7 +315,7 @@ constexpr auto json_fields(const Report*) {
 
       field("step_time_s", &Report::step_time),
       derived<Report>("step_time_interval_s",
-                      [](const Report& report) { return interval_json(report, "step_time_s"); }),
+                      [](const Report& report) { return interval_of(report, "step_time_s"); }),
       field("step_time_spread_s", &Report::step_time_spread),
       field("worker_step_time_s", &Report::worker_step_time),
       field("worker_step_times_s", &Report::worker_step_times),
