@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 #include <tuple>
+#include <utility>
 
 #include "base/error.hpp"
 #include "explain/recorded_kernels.hpp"
@@ -21,7 +22,18 @@ std::vector<std::string> texts(const std::vector<captured::Tensor>& tensors, dou
   return all;
 }
 
-/// Gathers calls that are alike.
+/// What a row does not show, and a time depends on: how operands lie, and options.
+std::vector<double> hidden(const captured::Kernel& kernel) {
+  std::vector<double> all{kernel.backward ? 1.0 : 0.0};
+  for (const auto* side : {&kernel.reads, &kernel.writes})
+    for (const captured::Tensor& one : *side)
+      all.push_back((one.strided ? 1 : 0) + (one.channels_last ? 2 : 0));
+  for (const auto& [name, values] : kernel.options)
+    all.insert(all.end(), values.begin(), values.end());
+  return all;
+}
+
+/// Gathers calls that are alike: in rows, and of a row those that take as long as each other.
 class Gatherer {
  public:
   explicit Gatherer(double batch) : batch_(batch) {}
@@ -29,17 +41,20 @@ class Gatherer {
   void add(const captured::Kernel& kernel, KernelPass pass,
            std::vector<std::pair<std::size_t, double>>& unit) {
     Key key{pass, kernel.name, texts(kernel.reads, batch_), texts(kernel.writes, batch_)};
-    const auto [entry, is_new] = places_.try_emplace(std::move(key), kernels_.size());
+    const auto [entry, is_new] = places_.try_emplace(std::move(key), rows_.size());
     const std::size_t place = entry->second;
-    if (is_new) {
-      kernels_.push_back(kernel);
-      kernels_.back().calls = 0;
+    if (is_new)
       rows_.push_back({.op = kernel.name,
                        .pass = pass,
                        .reads = std::get<2>(entry->first),
                        .writes = std::get<3>(entry->first)});
+    const auto [like, differs] = alike_.try_emplace({place, hidden(kernel)}, kernels_.size());
+    if (differs) {
+      kernels_.push_back(kernel);
+      kernels_.back().calls = 0;
+      row_of_.push_back(place);
     }
-    kernels_[place].calls += kernel.calls;
+    kernels_[like->second].calls += kernel.calls;
     rows_[place].calls += kernel.calls;
     if (!unit.empty() && unit.back().first == place) {
       unit.back().second += kernel.calls;
@@ -49,12 +64,16 @@ class Gatherer {
   }
 
   const std::vector<captured::Kernel>& kernels() const { return kernels_; }
+  /// Of each kernel.
+  const std::vector<std::size_t>& rows_of_kernels() const { return row_of_; }
   std::vector<KernelRow> take_rows() { return std::move(rows_); }
 
  private:
   double batch_;
   std::map<Key, std::size_t> places_;
+  std::map<std::pair<std::size_t, std::vector<double>>, std::size_t> alike_;
   std::vector<captured::Kernel> kernels_;
+  std::vector<std::size_t> row_of_;
   std::vector<KernelRow> rows_;
 };
 
@@ -125,15 +144,20 @@ KernelTable kernel_table(const Scenario& scenario) {
       gatherer.add(one, KernelPass::backward, unit.backward);
   }
   std::vector<captured::Kernel> kernels = gatherer.kernels();
+  const std::vector<std::size_t> row_of = gatherer.rows_of_kernels();
   table.rows = gatherer.take_rows();
   // What runs again takes as long as forward does.
   for (std::size_t i = 0; i < kernels.size(); ++i)
-    kernels[i].backward = table.rows[i].pass == KernelPass::backward;
+    kernels[i].backward = table.rows[row_of[i]].pass == KernelPass::backward;
   const auto timed = cost::kernel_costs(kernels, batch, node.gpu, computed_in(precision),
                                         scenario.run.efficiency, costs.grounds);
   for (std::size_t i = 0; i < timed.size(); ++i) {
-    table.rows[i].cost = timed[i];
-    table.calls += table.rows[i].calls;
+    cost::KernelCost& row = table.rows[row_of[i]].cost;
+    const cost::KernelCost before = std::exchange(row, timed[i]);
+    row.time += before.time;
+    row.bytes += before.bytes;
+    row.flops += before.flops;
+    table.calls += kernels[i].calls;
     table.flops += timed[i].flops;
     table.bytes += timed[i].bytes;
     table.time += timed[i].time;

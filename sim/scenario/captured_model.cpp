@@ -16,6 +16,20 @@ constexpr std::int64_t kMostTokensOfOne = 10'000'000;
 
 }  // namespace
 
+Model read_captured_network(const std::string& file, const ModelShape& shape) {
+  if (!is_input_file(file))
+    throw InputError(
+        fmt::format("rehearse: error: no file \"{}\"\n"
+                    "remedy: rehearse capture NAME --out {}",
+                    file, file));
+  if (shape.image > 0)
+    throw InputError(
+        fmt::format("{}: error: --image: its images are as large as captured\n"
+                    "remedy: capture it with images of that size",
+                    file));
+  return captured::read_captured(file, shape.sequence);
+}
+
 void read_captured_model(const Value& value, Map& map, Scenario& scenario) {
   const std::filesystem::path file = value.folder() / value.as_string();
   if (!is_input_file(file))

@@ -138,8 +138,9 @@ void check_shape(const Map& map, const Layout& layout, const Scenario& scenario)
           .fail(captured   ? name + " was captured whole, and not as one of several ranks runs it"
                 : profiled ? name + " was recorded, which tells no shares by tokens or experts"
                            : "no share of " + name + "'s layers is known: it is no decoder",
-                profiled ? "tensor_parallel, pipeline_parallel, or data parallelism alone"
-                         : "fsdp2, pipeline_parallel, or data parallelism alone");
+                captured   ? "leave it out: fsdp2 and pipeline_parallel divide the network as it is"
+                : profiled ? "tensor_parallel, pipeline_parallel, or data parallelism alone"
+                           : "fsdp2, pipeline_parallel, or data parallelism alone");
   // Convolutions leave 16 bits and sums 32: captures and records tell what a stage is sent.
   if (mesh.pipeline > 1 && is_autocast(scenario.precision) && !captured && !profiled)
     at(map, "pipeline_parallel")

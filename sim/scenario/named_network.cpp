@@ -12,6 +12,7 @@
 #include "model/hugging_face/hugging_face.hpp"
 #include "model/packing.hpp"
 #include "scenario/adaptation_keys.hpp"
+#include "scenario/captured_model.hpp"
 #include "scenario/hub.hpp"
 #include "scenario/sections.hpp"
 #include "scenario/transformer_keys.hpp"
@@ -243,6 +244,8 @@ NamedModel named_by(const std::string& name_or_file, std::vector<std::string>& a
 }  // namespace
 
 NamedNetwork read_network(const std::string& name_or_file, const ModelShape& shape) {
+  if (name_or_file.ends_with(".model.json"))
+    return {read_captured_network(name_or_file, shape), {}};
   std::vector<std::string> assumptions;
   const NamedModel named = named_by(name_or_file, assumptions);
   try {

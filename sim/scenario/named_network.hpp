@@ -22,8 +22,9 @@ struct NamedNetwork {
   Model model;
   std::vector<std::string> assumptions;
 };
-/// A built-in one's name, or a Hugging Face config.json (or a folder with one). InputError where it
-/// is neither, and where the network refuses the shape; of the config as read_hugging_face says.
+/// A built-in one's name, a Hugging Face config.json (or a folder with one), or NAME.model.json,
+/// which capture wrote. InputError where it is neither, and where the network refuses the shape; of
+/// the config as read_hugging_face says.
 NamedNetwork read_network(const std::string& name_or_file, const ModelShape& shape);
 
 /// The same of a transformer, by its dimensions. InputError where it is none, too.

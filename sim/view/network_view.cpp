@@ -7,11 +7,17 @@
 
 #include "config/json/json_record.hpp"
 #include "config/json/json_text.hpp"
+#include "model/captured/played.hpp"
 #include "model/memory_tape.hpp"
 #include "view/table.hpp"
 
 namespace rehearse::inline view {
 namespace {
+
+/// Of a network that was captured at one batch alone.
+double samples_at_once(const Model& model) {
+  return model.captured ? std::max(1.0, static_cast<double>(model.captured->batch)) : 1;
+}
 
 /// Bytes that each unit's forward leaves for backward, of one sample.
 std::vector<double> saved_bytes(const Model& model, Precision precision) {
@@ -21,9 +27,21 @@ std::vector<double> saved_bytes(const Model& model, Precision precision) {
     double live = 0;
     for (const TapeEvent& event : unit.forward)
       live += (event.takes ? 1 : -1) * tape.tensors[event.tensor].size.value();
-    saved.push_back(live);
+    saved.push_back(live / samples_at_once(model));
   }
   return saved;
+}
+
+/// Calls of kernels in one forward and backward pass, by unit.
+std::vector<double> kernel_calls(const Model& model, Precision precision) {
+  std::vector<double> all;
+  for (const captured::UnitCalls& unit : captured::calls_of(model, {.precision = precision})) {
+    double calls = 0;
+    for (const auto* pass : {&unit.forward, &unit.backward})
+      for (const captured::Kernel& one : *pass) calls += one.calls;
+    all.push_back(calls);
+  }
+  return all;
 }
 
 constexpr std::size_t kColumns = 160;
@@ -31,22 +49,30 @@ constexpr std::size_t kColumns = 160;
 struct UnitRow {
   std::string name;
   std::int64_t parameters = 0, idle = 0;
-  double flops = 0, saved = 0;
+  double flops = 0, saved = 0, kernels = 0;
   std::size_t units = 1;
 };
 
-UnitRow unit_row(const Unit& unit, double saved) {
-  return {unit.name, unit.parameters(), unit.idle_parameters, unit.forward_flops(), saved};
+std::vector<UnitRow> rows_of(const Model& model, Precision precision) {
+  const std::vector<double> saved = saved_bytes(model, precision);
+  const std::vector<double> calls = kernel_calls(model, precision);
+  std::vector<UnitRow> rows;
+  for (std::size_t i = 0; i < model.units.size(); ++i) {
+    const Unit& unit = model.units[i];
+    rows.push_back({unit.name, unit.parameters(), unit.idle_parameters, unit.forward_flops(),
+                    saved[i], calls[i]});
+  }
+  return rows;
 }
 
 /// Like units in a row are one row.
-std::vector<UnitRow> unit_rows(const Model& model, const std::vector<double>& saved) {
+std::vector<UnitRow> grouped(const std::vector<UnitRow>& all) {
   std::vector<UnitRow> rows;
   std::string first;
-  for (std::size_t i = 0; i < model.units.size(); ++i) {
-    UnitRow row = unit_row(model.units[i], saved[i]);
+  for (const UnitRow& row : all) {
     if (!rows.empty() && rows.back().parameters == row.parameters &&
-        rows.back().flops == row.flops && rows.back().saved == row.saved) {
+        rows.back().flops == row.flops && rows.back().saved == row.saved &&
+        rows.back().kernels == row.kernels) {
       UnitRow& last = rows.back();
       if (++last.units == 2) first = last.name;
       last.name = fmt::format("{} .. {}", first, row.name);
@@ -70,7 +96,8 @@ constexpr auto json_fields(const UnitRow*) {
   return std::tuple(field("name", &UnitRow::name), field("parameters", &UnitRow::parameters),
                     derived<UnitRow>("active_parameters",
                                      [](const UnitRow& row) { return row.parameters - row.idle; }),
-                    field("flops_forward", &UnitRow::flops), field("saved_bytes", &UnitRow::saved));
+                    field("flops_forward", &UnitRow::flops), field("saved_bytes", &UnitRow::saved),
+                    field("kernels", &UnitRow::kernels));
 }
 
 constexpr auto json_fields(const NetworkDocument*) {
@@ -110,12 +137,13 @@ std::string to_table(const NamedNetwork& network, Precision precision) {
                {"parameters each"},
                {"active each"},
                {"GFLOP/" + per},
-               {"saved B/" + per}});
-  for (const UnitRow& row : unit_rows(model, saved_bytes(model, precision)))
+               {"saved B/" + per},
+               {"kernels each"}});
+  for (const UnitRow& row : grouped(rows_of(model, precision)))
     table.row({{row.name, std::to_string(row.units), std::to_string(row.parameters),
                 std::to_string(row.parameters - row.idle),
                 fmt::format("{:.6g}", row.flops / tokens / 1e9),
-                fmt::format("{:.6g}", row.saved / tokens)}});
+                fmt::format("{:.6g}", row.saved / tokens), fmt::format("{:.0f}", row.kernels)}});
   Page page(kColumns, false);
   page.line(fmt::format("{} ({}), one {}", model.name, model.family, model.sample));
   page.line(model.source);
@@ -127,17 +155,17 @@ std::string to_table(const NamedNetwork& network, Precision precision) {
       model.parameters(), model.active_parameters(), model.forward_flops());
   text += fmt::format(
       "\nFLOPs are those of products, a multiply-add counting 2; all pairs of attention.\n"
-      "Saved bytes are what one sample's forward pass keeps for backward in {}.\n",
+      "Saved bytes are what one sample's forward pass keeps for backward in {}; kernels are those "
+      "of\n"
+      "PyTorch's eager mode, forward and backward.\n",
       to_string(precision));
   for (const std::string& one : network.assumptions) text += fmt::format("assumed: {}\n", one);
   return text;
 }
 
 std::string to_json(const NamedNetwork& network, Precision precision) {
-  NetworkDocument document{.network = &network, .precision = precision};
-  const std::vector<double> saved = saved_bytes(network.model, precision);
-  for (std::size_t i = 0; i < saved.size(); ++i)
-    document.units.push_back(unit_row(network.model.units[i], saved[i]));
+  const NetworkDocument document{
+      .network = &network, .precision = precision, .units = rows_of(network.model, precision)};
   return json_text(to_json_value(document), 2) + "\n";
 }
 

@@ -149,6 +149,19 @@ class SharedTables(unittest.TestCase):
             rehearse_sim.capture(nn.Linear(4, 1), torch.zeros(2, 4), loss=torch.sum, path=self.path,
                                  batches=(2, 4, 7), embedding_parallel=4)  # fmt: skip
 
+    def test_ids_are_whole_numbers(self) -> None:
+        bags = rehearse_sim.EmbeddingBags([rehearse_sim.Table(8)], 32)
+        with self.assertRaisesRegex(Exception, r"int64 or int32, not torch.float32: ids.long\(\)"):
+            bags(torch.zeros(2, 1))
+
+    def test_columns_of_a_rank_are_fbgemms(self) -> None:
+        for width, remedy in ((100, 108), (128, 132)):
+            bags = rehearse_sim.EmbeddingBags([rehearse_sim.Table(8)], width, sharding="column_wise")
+            with self.assertRaisesRegex(Exception, f"multiples of 4: a width of {remedy}, or sharding"):
+                bags._placed(3)
+            even = rehearse_sim.EmbeddingBags([rehearse_sim.Table(8)], remedy, sharding="column_wise")
+            self.assertEqual(sum(part.width for parts in even._placed(3) for part in parts), remedy)
+
 
 if __name__ == "__main__":
     unittest.main()

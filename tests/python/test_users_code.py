@@ -138,6 +138,33 @@ class UsersCode(unittest.TestCase):
 
 
 @support.needs("torch")
+class UsersMistakes(unittest.TestCase):
+    def test_what_pytorch_refuses_has_the_users_line(self) -> None:
+        class Wrong(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.enter = nn.Linear(8, 8)
+
+            def forward(self, x: Any) -> Any:
+                return (self.enter(x) @ x).mean()
+
+        for width, line in ((9, "return"), (8, "return")):
+            said = rf"at .*{Path(__file__).name}:\d+: {line} .*reduction dim.*; are `inputs` shaped"
+            with self.assertRaisesRegex(rehearse_sim.CaptureError, said), tempfile.TemporaryDirectory() as scratch:
+                rehearse_sim.capture(Wrong, lambda batch, width=width: torch.zeros(batch, width),
+                                     path=Path(scratch) / "own.model.json")  # fmt: skip
+
+    def test_the_modules_own_words_stay(self) -> None:
+        class Own(nn.Linear):
+            def forward(self, input: Any) -> Any:
+                raise ValueError("eight channels")
+
+        with self.assertRaisesRegex(ValueError, "^eight channels$"), tempfile.TemporaryDirectory() as scratch:
+            rehearse_sim.capture(lambda: Own(8, 8), lambda batch: torch.zeros(batch, 8),
+                                 path=Path(scratch) / "own.model.json")  # fmt: skip
+
+
+@support.needs("torch")
 class UsersSteps(unittest.TestCase):
     def step(self, run: Any) -> Any:
         """A step that `run` takes with the network and its optimizer."""

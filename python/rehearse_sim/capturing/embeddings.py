@@ -155,6 +155,13 @@ class EmbeddingBags(torch.nn.Module):
             each = self.width if kind == "table_wise" else max(self.min_partition, math.ceil(self.width / ranks))
             if kind != "row_wise":
                 parts += [_Part(place, min(each, self.width - at)) for at in range(0, self.width, each)]
+        odd = next((part.width for part in parts if part.width % 4), 0)
+        if odd:  # fbgemm_gpu: construct_split_state
+            even = 4 * ranks * math.ceil(self.width / (4 * ranks))
+            raise CaptureError(
+                f"column_wise tables of {self.width} columns leave one of {ranks} ranks {odd} of them, and "
+                f"FBGEMM takes multiples of 4: a width of {even}, or sharding=\"row_wise\""
+            )
         owned: list[list[_Part]] = [[] for _ in range(ranks)]
         for part in sorted(parts, key=lambda part: -self._load([part])):
             without = [has for has in owned if all(part.table != each.table for each in has)]
@@ -208,6 +215,8 @@ class EmbeddingBags(torch.nn.Module):
     def forward(self, ids: Any) -> Any:
         if not isinstance(ids, torch.Tensor):
             raise TypeError(f"ids of EmbeddingBags is a tensor, not {type(ids).__name__}")
+        if ids.dtype not in (torch.int64, torch.int32):
+            raise CaptureError(f"ids of EmbeddingBags are int64 or int32, not {ids.dtype}: ids.long()")
         all_hot = sum(table.hot for table in self.of)
         if ids.dim() != 2 or ids.shape[1] != all_hot:
             raise CaptureError(f"ids of EmbeddingBags are (batch, {all_hot}), not {tuple(ids.shape)}")

@@ -44,7 +44,14 @@ def default_text(kind: str) -> str:
 
     if kind not in transformers.CONFIG_MAPPING:
         raise UnknownNetwork(f"transformers {transformers.__version__} has no model_type {kind!r}")
-    return str(transformers.CONFIG_MAPPING[kind]().to_json_string(use_diff=False))
+    try:
+        return str(transformers.CONFIG_MAPPING[kind]().to_json_string(use_diff=False))
+    except Exception as why:
+        first = (str(why).splitlines() or [""])[0].partition(". ")[0]
+        raise UnknownNetwork(
+            f"transformers {transformers.__version__} has no config for {kind!r} by itself "
+            f"({type(why).__name__}: {first}): name one that people train, as hf:ORG/NAME"
+        ) from why
 
 
 def _numbers(value: Any) -> Any:

@@ -16,6 +16,7 @@ import torch
 from . import cuda_rules
 from .document import document
 from .fitting import Fit, Point, Unlike, check_at, same_sequence
+from .plans import quiet_tries
 from .recorder import Recorder, SparseGradient, UnknownExchange, own_part
 
 
@@ -82,7 +83,14 @@ def _explained(error: Exception) -> Exception:
             f"the module asks for a tensor's value, which nothing has here ({error}), at "
             f"{place_of(error)}; take the branch by a flag, or an implementation of fixed shapes"
         )
-    return error
+    raised = traceback.extract_tb(error.__traceback__)
+    if isinstance(error, CaptureError) or "/torch/" not in raised[-1].filename:
+        return error  # the module's own words
+    first = (str(error).splitlines() or [""])[0]
+    return CaptureError(
+        f"PyTorch refuses a call at {place_of(error)}: {type(error).__name__}: {first}; are `inputs` "
+        "shaped and typed as the module takes them?"
+    )
 
 
 def place_of(why: BaseException) -> str:
@@ -101,7 +109,7 @@ def recording(recorder: Recorder) -> Iterator[None]:
     gc.disable()
     own = torch.autograd.set_multithreading_enabled(False)  # or its threads lack the modes
     try:
-        with recorder, own, cuda_rules.transformers_masks():
+        with recorder, own, cuda_rules.transformers_masks(), quiet_tries():
             yield
     except Exception as error:
         told = _explained(error)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/captured/captured.hpp"
 #include "model/stages.hpp"
 
 namespace rehearse::inline strategy {
@@ -46,23 +47,36 @@ Bytes packed_element(StoredAs storage) {
   }
 }
 
-void add_unit(const Unit& unit, Precision precision, bool apart, bool shards_scales,
-              FlatParameter& run) {
+/// What a run is made of.
+struct Wrapping {
+  const Model& model;
+  Precision precision;
+  const Shards& shards;
+  bool apart;    ///< other ranks share the experts
+  bool tensors;  ///< each parameter is sharded by itself, scales too
+};
+
+void add_unit(const Wrapping& all, std::size_t number, FlatParameter& run) {
+  const Unit& unit = all.model.units[number];
   for (std::size_t i = 0; i < unit.tensors.size(); ++i) {
     const ParameterTrait trait = unit.trait(i);
-    if (apart && unit.is_of_experts(i)) {
-      run.experts += unit.tensors[i];
-      if (trait.trained) run.trained_experts += unit.tensors[i];
+    const bool expert = all.apart && unit.is_of_experts(i);
+    const std::int64_t ranks = expert ? all.shards.experts : all.shards.all;
+    const std::int64_t elements =
+        all.tensors ? captured::padded_elements(all.model, number, i, ranks) : unit.tensors[i];
+    if (expert) {
+      run.experts += elements;
+      if (trait.trained) run.trained_experts += elements;
       continue;
     }
-    if (trait.trained) run.trained += unit.tensors[i];
+    if (trait.trained) run.trained += elements;
     if (trait.trained && trait.storage != StoredAs::model) run.storage = trait.storage;
     if (trait.trained || trait.storage == StoredAs::model) {
-      run.elements += unit.tensors[i];
+      run.elements += elements;
     } else {
-      const Bytes stored = stored_bytes(unit, i, precision);
+      const Bytes stored = stored_bytes(unit, i, all.precision);
       const Bytes packed = static_cast<double>(unit.tensors[i]) * packed_element(trait.storage);
-      const bool whole = packed > Bytes(0) && !shards_scales;
+      const bool whole = packed > Bytes(0) && !all.tensors;
       run.others += whole ? packed : stored;
       if (whole) run.scales += stored - packed;
     }
@@ -85,6 +99,7 @@ FlatParameter* root_of(std::vector<FlatParameter>& runs) {
 
 std::vector<FlatParameter> wrap(const Model& model, const ShardedParameters& options,
                                 Precision precision, const Shards& shards, bool apart) {
+  const Wrapping all{model, precision, shards, apart, options.keeps_tensors()};
   std::vector<FlatParameter> runs;
   std::int64_t held = 0;
   std::vector<bool> rest = around_blocks(model, options);
@@ -94,7 +109,7 @@ std::vector<FlatParameter> wrap(const Model& model, const ShardedParameters& opt
     FlatParameter* const root = root_of(runs);
     if (rest[unit] && root != nullptr) {
       root->apart.push_back(unit);
-      add_unit(model.units[unit], precision, apart, options.keeps_tensors(), *root);
+      add_unit(all, unit, *root);
       continue;
     }
     if (runs.empty() || rest[unit] || begins || (elements > 0 && complete(options, held))) {
@@ -103,7 +118,7 @@ std::vector<FlatParameter> wrap(const Model& model, const ShardedParameters& opt
     }
     held += elements;
     runs.back().last = unit;
-    add_unit(model.units[unit], precision, apart, options.keeps_tensors(), runs.back());
+    add_unit(all, unit, runs.back());
     if (options.wrap == TorchFsdp1::Wrap::size)
       runs.back().wrapped_modules += modules_of_size(model.units[unit], options.min_num_params);
   }
@@ -115,8 +130,8 @@ std::vector<FlatParameter> wrap(const Model& model, const ShardedParameters& opt
     run.trained_experts = padded(run.trained_experts, shards.experts);
     // Tensors of several types are never flat.
     const bool flat = run.storage == StoredAs::model && run.others == Bytes(0);
-    const bool all = flat && run.trained > 0 && options.held == ShardedParameters::Held::flat;
-    run.graded = all ? run.elements : run.trained;
+    const bool whole = flat && run.trained > 0 && options.held == ShardedParameters::Held::flat;
+    run.graded = whole ? run.elements : run.trained;
   }
   if (runs.size() == 1 && runs.front().elements == 0 && runs.front().others == Bytes(0))
     runs.clear();

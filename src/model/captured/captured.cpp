@@ -26,6 +26,14 @@ double Kernel::option(const std::string& key, std::size_t place, double otherwis
   return found->second[std::min(place, found->second.size() - 1)];
 }
 
+std::int64_t padded_elements(const Model& model, std::size_t unit, std::size_t tensor,
+                             std::int64_t ranks) {
+  const std::int64_t elements = model.units[unit].tensors[tensor];
+  if (!model.captured) return elements;
+  const std::int64_t rows = model.captured->units[model.units[unit].captured_unit].rows.at(tensor);
+  return rows == 0 ? elements : elements / rows * ((rows + ranks - 1) / ranks * ranks);
+}
+
 Bytes batch_bytes(const Step& step, double batch) {
   Bytes all;
   for (const Tensor& one : step.inputs) all += one.bytes(batch);

@@ -54,6 +54,7 @@ struct UnitStep {
   /// Numbers of tensors: taken as such, given back as -1 - number.
   std::vector<std::int64_t> forward{}, backward{};
   std::vector<std::uint32_t> enters{};  ///< tensors of units before that its forward reads
+  std::vector<std::int64_t> rows{};     ///< of its parameters: the size of dimension 0
 };
 struct StepTensor {
   std::uint32_t kind = 0;  ///< into Step::kinds
@@ -84,6 +85,12 @@ Model rank_of(const Model& whole, ExchangeAxis axis, int ranks);
 
 /// The tape of a model that was captured, whole or of a pipeline's rank.
 MemoryTape tape_of(const Model& model, double batch);
+
+/// Elements of a parameter with as much behind its dimension 0 as makes that a multiple of `ranks`,
+/// as FSDP2 shards each by itself (_fsdp_param.py: padded_sharded_param_size). Of a network that
+/// was not captured, shapes are not known: its elements.
+std::int64_t padded_elements(const Model& model, std::size_t unit, std::size_t tensor,
+                             std::int64_t ranks);
 
 /// The batch and its targets.
 Bytes batch_bytes(const Step& step, double batch);

@@ -145,7 +145,9 @@ class Reader {
     Unit made;
     made.name = place.at("name").text();
     made.captured_unit = number;
-    for (const JsonPlace& one : place.at("parameters").list()) add_parameter(one, precision, made);
+    std::vector<std::int64_t> rows;
+    for (const JsonPlace& one : place.at("parameters").list())
+      rows.push_back(add_parameter(one, precision, made));
     made.buffer_elements = place.at("buffers").whole<std::int64_t>();
     add_kernels(place.at("forward"), false, made);
     add_kernels(place.at("backward"), true, made);
@@ -157,7 +159,8 @@ class Reader {
     const auto block = place.find("block");
     step_->units.push_back({.block = block ? block->text() : "",
                             .forward = events(tape[0], number),
-                            .backward = events(tape[1], number)});
+                            .backward = events(tape[1], number),
+                            .rows = std::move(rows)});
     for (const JsonPlace& one : place.at("enters").list()) {
       const auto tensor = one.whole<std::uint32_t>();
       if (tensor >= step_->tensors.size()) one.fail("one of `tensors`");
@@ -166,16 +169,19 @@ class Reader {
     return made;
   }
 
-  void add_parameter(const JsonPlace& place, Precision precision, Unit& unit) const {
+  /// Gives the size of its dimension 0; of a number 1.
+  std::int64_t add_parameter(const JsonPlace& place, Precision precision, Unit& unit) const {
     const auto parts = place.list();
     const bool summed = parts.size() == 5 && parts[4].text() == "summed";
     if (parts.size() != 4 && !summed)
       place.fail("a name, a shape, a type, and whether it is trained");
     std::int64_t elements = 1;
+    std::optional<std::int64_t> rows;
     for (const JsonPlace& side : parts[1].list()) {
       const auto size = side.whole<std::int32_t>();
       if (size < 0 || static_cast<double>(elements) * size > kMostElements)
         side.fail("a size of at least 0, and a smaller tensor");
+      if (!rows) rows = size;
       elements *= size;
     }
     unit.tensors.push_back(elements);
@@ -186,6 +192,7 @@ class Reader {
     unit.traits.push_back(trait);
     if (step_->tensor_parallel > 1 || step_->embedding_parallel > 1)
       unit.shares.push_back(summed ? ParameterShare::summed : ParameterShare::replicated);
+    return rows.value_or(1);
   }
 
   void add_kernels(const JsonPlace& place, bool backward, Unit& unit) const {

@@ -71,9 +71,7 @@ Work convolutions(const Kernel& kernel, double batch) {
   return work;
 }
 
-/// TransformerEngine's (common/fused_attn/fused_attn_fp8.cu).
-constexpr const char* kFp8Attention = "fused_attn_fp8_";
-
+/// The tape says whose kernel it is, unless it is PyTorch's own choice, and how far that sees.
 /// Queries, keys and values are the first reads of four dimensions; of backward the gradient stands
 /// before them.
 Work attention(const Kernel& kernel, double batch) {
@@ -91,7 +89,8 @@ Work attention(const Kernel& kernel, double batch) {
               .causal = kernel.option("is_causal", 0, 0) != 0,
               .value_width = static_cast<std::int64_t>(side(v, 3, batch)),
               .keys = static_cast<std::int64_t>(side(k, 2, batch))};
-  if (kernel.name.starts_with(kFp8Attention)) op.heads.kernel = AttentionKernel::cudnn_fp8;
+  op.heads.kernel = static_cast<AttentionKernel>(kernel.option("library", 0, 0));
+  op.heads.window = static_cast<std::int64_t>(kernel.option("window", 0, 0));
   op.tokens = side(q, 2, batch);
   op.product.products = side(q, 0, batch);
   op.always_fp32 = q.is_wide();
@@ -325,7 +324,7 @@ Work work_of(const Kernel& kernel, double batch) {
   if (kernel.options.contains("inner")) return narrow_product(kernel, batch);
   if (name == "_grouped_mm" && kernel.reads.size() > 1) return grouped(kernel, batch);
   if (is_one_of(name, {"convolution", "convolution_backward"})) return convolutions(kernel, batch);
-  if (name.starts_with("_scaled_dot_product_") || name.starts_with(kFp8Attention))
+  if (name.starts_with("_scaled_dot_product_") || kernel.options.contains("library"))
     return attention(kernel, batch);
   if (name.starts_with("_cudnn_rnn")) return recurrent(kernel, batch);
   if (name.find("batch_norm") != std::string::npos) return batch_norm(kernel, batch);

@@ -109,8 +109,12 @@ Tensor flash_attention(Recorder& recorder, Tensors inputs, const AttentionSize& 
     seed = recorder.take(Sizes(), Type::int64);
     offset = recorder.take(Sizes(), Type::int64);
   }
-  const std::vector<std::pair<std::string_view, std::vector<double>>> with = {
+  std::vector<std::pair<std::string_view, std::vector<double>>> with = {
       {"dropout_p", {o.dropout ? 0.1 : 0.0}}, {"is_causal", {o.causal ? 1.0 : 0.0}}};
+  if (o.kernel != AttentionKernel::sdpa) {
+    with.emplace_back("library", std::vector{static_cast<double>(o.kernel)});
+    if (o.window > 0) with.emplace_back("window", std::vector{static_cast<double>(o.window)});
+  }
   const Tensor mask =
       o.spelling.indexes && !recorder.on_cpu() ? own_mask(recorder, q) : undefined();
   recorder.record(kernel.forward, {&q, &k, &v, &mask}, {&output, &logarithms, &seed, &offset},
