@@ -74,7 +74,7 @@ struct Fixture {
 
   PlanResult run(const std::string& keys, const std::string& name = "r") const {
     const Plan plan = read_plan(scratch.write("p.yaml", "scenario: base.yaml\n" + keys), {});
-    PreparedPlan prepared = prepare_plan(plan, simulator, {.jobs = 2}, nullptr);
+    PreparedPlan prepared = prepare_plan(plan, simulator, {}, {.jobs = 2}, nullptr);
     ResultStore store(scratch / name);
     store.describe(prepared.study.identity, prepared.study.points);
     return run_plan(std::move(prepared), simulator, store, {.limits = {.jobs = 2}, .shard = {}});
@@ -226,6 +226,38 @@ BOOST_FIXTURE_TEST_CASE(points_with_one_content_are_one_candidate, Fixture) {
       run("vary: {option: [plain, slow]}\nobjective: time\nconstraints: {}\n");
   BOOST_TEST(result.prepared.candidates.size() == 1U);
   BOOST_TEST(result.prepared.duplicates == 1U);
+}
+
+// 24 candidates are two batches of bounds; the first of them has all with one node.
+BOOST_FIXTURE_TEST_CASE(a_plan_that_is_stopped_keeps_its_bounds, Fixture) {
+  const auto plan = [&] {
+    return read_plan(
+        scratch.write("p.yaml", std::string("scenario: base.yaml\n") + kVary + "objective: cost\n"),
+        {});
+  };
+  bool stopped = false;
+  const ChildLimits limits{.jobs = 1, .stop = [&] { return stopped; }};
+  BOOST_CHECK_EXCEPTION(prepare_plan(plan(), simulator, scratch / "kept", limits,
+                                     [&](const SweepProgress&) { stopped = true; }),
+                        Error, [](const Error& error) {
+                          return std::string(error.what())
+                              .ends_with(
+                                  "kept holds the bounds of 16 of 24 candidates\n"
+                                  "remedy: the same command goes on from there");
+                        });
+  const auto whole = prepare_plan(plan(), simulator, {}, {.jobs = 1}, nullptr);
+  simulator.bound = [](const Document& scenario) {
+    if (Fixture::read(scenario).nodes == 1) throw InputError("asked again");
+    return Fixture::bound(scenario);
+  };
+  const auto again = prepare_plan(plan(), simulator, scratch / "kept", {.jobs = 1}, nullptr);
+  BOOST_REQUIRE(again.candidates.size() == whole.candidates.size());
+  for (std::size_t i = 0; i < again.candidates.size(); ++i)
+    BOOST_TEST(to_json(again.candidates[i].bound) == to_json(whole.candidates[i].bound));
+  simulator.simulator.program = "p 2";
+  BOOST_CHECK_EXCEPTION(
+      prepare_plan(plan(), simulator, scratch / "kept", {.jobs = 1}, nullptr), Error,
+      [](const Error& error) { return std::string(error.what()) == "asked again"; });
 }
 
 }  // namespace
