@@ -22,7 +22,7 @@ bool holds(const std::string& text) {
   try {
     const Json batch = parsed_json(text);
     for (const auto& [name, digest] : batch.at("files").items())
-      if (content_key(read_input(name, kMostOfAFile)) != digest) return false;
+      if (content_key(read_input(name, kMostOfAFile)) != digest.get<std::string>()) return false;
     return true;
   } catch (const Error&) {
     return false;
@@ -31,8 +31,8 @@ bool holds(const std::string& text) {
 
 }  // namespace
 
-KeptBounds::KeptBounds(std::filesystem::path file, std::string program, const Study& study)
-    : file_(std::move(file)), program_(std::move(program)), study_(study) {}
+KeptBounds::KeptBounds(std::filesystem::path file, StudyIdentity identity, const Study& study)
+    : file_(std::move(file)), identity_(std::move(identity)), study_(study) {}
 
 std::size_t KeptBounds::end(std::size_t batch) const {
   return std::min(study_.points.size(), (batch + 1) * kBatch);
@@ -41,7 +41,7 @@ std::size_t KeptBounds::end(std::size_t batch) const {
 std::string KeptBounds::key_of(std::size_t batch) const {
   std::string texts = "bounds";
   for (std::size_t i = begin(batch); i < end(batch); ++i)
-    texts += "\n" + content_key(program_, *scenario_at(study_, study_.points[i]), {});
+    texts += "\n" + content_key(identity_.program, *scenario_at(study_, study_.points[i]), {});
   return content_key(texts);
 }
 
@@ -78,7 +78,10 @@ std::map<std::size_t, std::string> KeptBounds::known() const {
 bool KeptBounds::keep(const std::map<std::size_t, std::string>& texts) const {
   if (file_.empty() || texts.empty()) return false;
   LockedStore store(file_, {}, false);
-  if (const auto before = store->identity(); before && before->study != study_.name) return false;
+  const auto before = store->identity();
+  if (before && (before->study != identity_.study || before->program != identity_.program))
+    return false;
+  if (!before) store->describe(identity_, {});  // its points are known when all are bounded
   store->store(kHasBounds, {.code = ExitCode::success, .text = "{}"});
   for (const auto& [batch, text] : texts)
     store->store(key_of(batch), {.code = ExitCode::success, .text = text});

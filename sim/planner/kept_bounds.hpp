@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "planner/bound.hpp"
+#include "study/result_store.hpp"
 #include "study/study.hpp"
 
 namespace rehearse::inline planner {
@@ -22,8 +23,8 @@ class KeptBounds {
   static constexpr std::size_t kBatch = 16;
 
   /// `file` is the plan's file of results, which need not be there; empty: nothing is kept.
-  /// `program` is program_identity(). `study` must stay.
-  KeptBounds(std::filesystem::path file, std::string program, const Study& study);
+  /// `identity` is the study's, which must stay.
+  KeptBounds(std::filesystem::path file, StudyIdentity identity, const Study& study);
 
   std::size_t batches() const { return (study_.points.size() + kBatch - 1) / kBatch; }
   std::size_t begin(std::size_t batch) const { return batch * kBatch; }
@@ -43,7 +44,7 @@ class KeptBounds {
   std::string key_of(std::size_t batch) const;
 
   std::filesystem::path file_;
-  std::string program_;
+  StudyIdentity identity_;
   const Study& study_;
 };
 

@@ -45,11 +45,21 @@ std::size_t options_of(const Study& study, const Point& point) {
   return count;
 }
 
+StudyIdentity identity_of(const Study& study, const std::string& program) {
+  StudyIdentity identity{.program = program,
+                         .study = study.name,
+                         .description = study.description,
+                         .scenario = std::filesystem::path(study.base->name()).filename().string(),
+                         .axes = {}};
+  for (const Axis& axis : study.axes) identity.axes.push_back(axis.name);
+  return identity;
+}
+
 /// Of the batches that `file` has not; stopped, those that are done are kept there.
 std::vector<Bound> bounds_of(const Study& study, const PlanSimulator& simulator,
                              const std::filesystem::path& file, const ChildLimits& limits,
                              const std::function<void(const SweepProgress&)>& progress) {
-  const KeptBounds kept(file, simulator.simulator.program, study);
+  const KeptBounds kept(file, identity_of(study, simulator.simulator.program), study);
   std::map<std::size_t, std::string> texts = kept.known();
   std::vector<std::size_t> open;
   SweepProgress done{.all = study.points.size()};
@@ -245,16 +255,6 @@ void add_grounds(const ResultStore& store, PlanResult& result) {
   const Json report = parsed_json(outcome->text);
   result.outside_calibration = report.value("outside_calibration", std::vector<std::string>());
   result.assumptions = report.value("assumptions", std::vector<std::string>());
-}
-
-StudyIdentity identity_of(const Study& study, const std::string& program) {
-  StudyIdentity identity{.program = program,
-                         .study = study.name,
-                         .description = study.description,
-                         .scenario = std::filesystem::path(study.base->name()).filename().string(),
-                         .axes = {}};
-  for (const Axis& axis : study.axes) identity.axes.push_back(axis.name);
-  return identity;
 }
 
 }  // namespace

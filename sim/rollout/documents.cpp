@@ -5,33 +5,12 @@
 #include <tuple>
 #include <vector>
 
+#include "config/json/json_count.hpp"
 #include "config/json/json_record.hpp"
 #include "config/json/json_text.hpp"
 #include "rollout/decode_views.hpp"
 #include "rollout/rl_plan.hpp"
 #include "rollout/rl_step.hpp"
-
-namespace rehearse::inline rollout {
-
-/// How many there are, or in the mean: 1280, 12.5.
-struct Count {
-  double value = 0;
-};
-
-}  // namespace rehearse::inline rollout
-
-namespace rehearse::inline config {
-
-template <>
-struct JsonForm<Count> {
-  static OrderedJson write(Count count) {
-    const bool whole = count.value == std::floor(count.value) && std::abs(count.value) < 0x1p53;
-    return whole ? OrderedJson(static_cast<std::int64_t>(count.value)) : OrderedJson(count.value);
-  }
-  static OrderedJson schema() { return typed_schema("number"); }
-};
-
-}  // namespace rehearse::inline config
 
 namespace rehearse::inline rollout {
 
