@@ -53,6 +53,7 @@ ExitCode run_command_line(int argc, char** argv) {
         add_sweep,      add_plan,       add_collect, add_compare,  add_measured, add_serve,
         add_help_topic, add_completion, add_man})
     add_command(app);
+  refuse_empty_values(app);
   app.footer(
       "First steps: rehearse run toy_ddp\n"
       "Every key of a scenario: rehearse list keys\n"

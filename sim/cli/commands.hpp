@@ -29,6 +29,9 @@ void add_help_topic(CLI::App& app);
 void add_completion(CLI::App& app);
 void add_man(CLI::App& app);
 
+/// Lets no option of `app` and of its commands have an empty value, as `--strategy ''`.
+void refuse_empty_values(CLI::App& app);
+
 /// The message about a command line that could not be parsed, with the nearest command or
 /// option.
 std::string usage_message(const CLI::App& app, const CLI::ParseError& wrong, int argc, char** argv);

@@ -103,7 +103,9 @@ void add_decode(CLI::App& app) {
       *app.add_subcommand("decode", "How fast a served language model generates, batch by batch");
   add(decode_app, "--model", command->model, "A built-in network, or a config.json", "MODEL")
       ->required();
-  add(decode_app, "--on", command->on, "Machines: --on 1xaws_p5", "NxCLUSTER")->required();
+  add(decode_app, "--on", command->on, "Machines: --on 1xaws_p5, or a map of a cluster's keys",
+      "NxCLUSTER")
+      ->required();
   add_choice(decode_app, "--engine", command->engine, "vllm, sglang or tensorrt_llm (default vllm)",
              engine_names());
   add_count(decode_app, "--tensor-parallel", command->serving.tensor_parallel,

@@ -39,7 +39,10 @@ double number_that(const std::string& text, const char* what, Holds&& holds) {
 CLI::Option* add_common(CLI::App& app, TypedQuestion& question) {
   CLI::Option* model = add(app, "--model", question.model,
                            "Without a file: a built-in network, or a config.json", "MODEL");
-  model->needs(add(app, "--on", question.on, "Its machines: --on 4xaws_p5", "NxCLUSTER"));
+  model->needs(add(app, "--on", question.on,
+                   "Its machines: --on 4xaws_p5, or a map of a cluster's keys:\n"
+                   "--on '{use: aws_p5, nodes: 4}'",
+                   "NxCLUSTER"));
   add(app, "--sequence", question.sequence, "Its tokens per sample", "TOKENS")->needs(model);
   add(app, "--tokens", question.tokens, "Tokens of the whole training: 15T", "TOKENS")
       ->needs(model);
@@ -221,7 +224,10 @@ std::shared_ptr<const TypedQuestion> add_typed_question(CLI::App& app,
                  "A scenario's file, a shipped one's name, or - (standard input)");
   CLI::Option* model = add_common(app, *question);
   add(app, "--strategy", question->strategy,
-      "Its strategy; else fsdp, or what the framework has in its place", "NAME")
+      "Its strategy, or a map with its keys: --strategy 'zero: {stage: 1}';\nelse fsdp, or what "
+      "the "
+      "framework has in its place",
+      "NAME")
       ->needs(model);
   add(app, "--batch", question->batch, "Its samples per GPU; else 1", "N")->needs(model);
   return question;

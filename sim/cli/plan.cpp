@@ -45,7 +45,9 @@ struct PlanCommand {
 
 PreparedPlan prepared(const PlanCommand& command, Plan plan, const PlanSimulator& with) {
   ProgressBar bar(command.answer.quiet);
-  return prepare_plan(std::move(plan), with, command.limits(),
+  const auto kept = command.dry_run || command.fresh ? std::filesystem::path()
+                                                     : results_file(command.answer.output);
+  return prepare_plan(std::move(plan), with, kept, command.limits(),
                       [&](const SweepProgress& progress) { bar.show(progress); });
 }
 

@@ -8,6 +8,8 @@
 namespace rehearse::inline cli {
 namespace {
 
+const char* const kEmptyValue = "its value is empty";
+
 std::string with_remedy(const std::string& message, const std::string& remedy) {
   return fmt::format("rehearse: error: {}\nremedy: {}", message, remedy);
 }
@@ -42,6 +44,14 @@ bool is_beside_this_program(const std::string& word) {
 
 }  // namespace
 
+void refuse_empty_values(CLI::App& app) {
+  for (CLI::Option* option : app.get_options())
+    if (!option->get_lnames().empty() && option->get_type_size() != 0)
+      option->check([](const std::string& value) { return value.empty() ? kEmptyValue : ""; }, "");
+  for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    refuse_empty_values(*command);
+}
+
 std::string usage_message(const CLI::App& app, const CLI::ParseError& wrong, int argc,
                           char** argv) {
   // The command that the words up to here name.
@@ -75,7 +85,9 @@ std::string usage_message(const CLI::App& app, const CLI::ParseError& wrong, int
     return with_remedy("a command is missing",
                        fmt::format("known: {}", fmt::join(command_names(*command), ", ")));
   }
-  return with_remedy(wrong.what(), path + " --help shows how it is used");
+  const bool empty = std::string_view(wrong.what()).ends_with(kEmptyValue);
+  return with_remedy(wrong.what(), empty ? "give it one, or leave the option out"
+                                         : path + " --help shows how it is used");
 }
 
 }  // namespace rehearse::inline cli

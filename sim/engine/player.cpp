@@ -237,12 +237,14 @@ void Player::start_compute(RankOp what, const Compute& compute) {
   shared_.call_in(duration, {kComputed, what.rank, what.op});
 }
 
-/// What its rank's stops add to a computation, and to those that it stands for.
+/// What its rank's stops add to a computation. Those of one that stands for others come behind
+/// them: the trace has it as often as it stands for one, and each stop once.
 double Player::stopped_for(RankOp what, double duration) {
   if (!stops_.any()) return 0;
   double& left = ranks_[what.rank].until_stopped;
-  left -= duration * shared_.repeats.stands_for(what, iteration_of(what));
-  if (left > 0) return 0;
+  const std::uint32_t repeats = shared_.repeats.stands_for(what, iteration_of(what));
+  left -= duration * repeats;
+  if (left > 0 || repeats > 1) return 0;
   const double times = std::floor(-left / stops_.every.value()) + 1;
   left += times * stops_.every.value();
   return times * stops_.time.value();

@@ -38,12 +38,15 @@ void put_cluster(const Facts& facts, const Asked& asked, const std::string& name
   const std::int64_t gpus = count_of(facts, "gpus");
   std::int64_t nodes = 0;
   std::string kind = asked.on;
-  const std::size_t digits = asked.on.find_first_not_of("0123456789");
-  const bool counted = digits > 0 && digits < asked.on.size() && asked.on[digits] == 'x';
-  if (counted) {
+  if (asked.on.starts_with('{')) {
+    root.set("cluster", Draft::parsed(asked.on, "--on"));
+    return;
+  }
+  if (says_how_many(asked)) {
+    const std::size_t digits = asked.on.find('x');
     nodes = std::stoll(asked.on.substr(0, digits));
     kind = asked.on.substr(digits + 1);
-  } else if (gpus > 0 && !asked.on.starts_with('{')) {
+  } else if (gpus > 0) {
     if (known == 0 || gpus % known != 0)
       throw InputError(
           fmt::format("{}: error: {} GPUs are no whole number of nodes of {}, which have {}\n"
@@ -51,10 +54,6 @@ void put_cluster(const Facts& facts, const Asked& asked, const std::string& name
                       "{}, nodes: 1}}'",
                       name, gpus, asked.on, known, asked.on, gpus));
     nodes = gpus / known;
-  }
-  if (nodes == 0 && asked.on.starts_with('{')) {
-    root.set("cluster", Draft::parsed(asked.on, "--on"));
-    return;
   }
   root.set("cluster.use", kind);
   if (nodes > 0) root.set("cluster.nodes", nodes);
@@ -205,10 +204,20 @@ void answer(const Asked& asked, Facts& facts) {
   }
 }
 
+std::int64_t gpus_of_file(const Facts& facts) {
+  if (const std::int64_t gpus = count_of(facts, "gpus"); gpus > 0) return gpus;
+  return std::max<std::int64_t>(1, count_of(facts, "nodes")) * count_of(facts, "gpus_per_node");
+}
+
+bool says_how_many(const Asked& asked) {
+  const std::size_t digits = asked.on.find_first_not_of("0123456789");
+  return asked.on.starts_with('{') ||
+         (digits > 0 && digits < asked.on.size() && asked.on[digits] == 'x');
+}
+
 std::int64_t gpus_of(const Facts& facts, const Asked& asked) {
-  const bool counted = asked.on.find_first_not_of("0123456789") > 0;
-  const std::int64_t gpus = count_of(facts, "gpus");
-  if (!counted && gpus > 0) return gpus;
+  const std::int64_t gpus = gpus_of_file(facts);
+  if (gpus > 0 && !says_how_many(asked)) return gpus;
   return static_cast<std::int64_t>(typed_cluster(asked.on, "--on").gpu_count());
 }
 

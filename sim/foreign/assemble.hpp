@@ -31,6 +31,12 @@ struct Missing {
 /// Puts what was asked in the place of what the file says.
 void answer(const Asked& asked, Facts& facts);
 
+/// GPUs of the file, whose nodes and GPUs of a node may stand apart; 0: it says nothing of them.
+std::int64_t gpus_of_file(const Facts& facts);
+
+/// Whether `--on` says itself how many machines there are: "4xaws_p5", or a map of keys.
+bool says_how_many(const Asked& asked);
+
 /// GPUs of the machines that `--on` names, or of as many nodes of their kind as the file has.
 std::int64_t gpus_of(const Facts& facts, const Asked& asked);
 

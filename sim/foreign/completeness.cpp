@@ -98,10 +98,7 @@ void tell_defaults(Translation& told, const Asked& asked) {
   for (const std::string& target : adapters_left_out(told.facts))
     told.left.push_back(
         {"(adapters)", target, "no linear layer of this network by itself", {}, ""});
-  std::int64_t gpus = count_of(told.facts, "gpus");
-  if (gpus == 0)
-    gpus = std::max<std::int64_t>(1, count_of(told.facts, "nodes")) *
-           count_of(told.facts, "gpus_per_node");
+  const std::int64_t gpus = gpus_of_file(told.facts);
   const bool apart = has(told.facts, "rl_streams");  // fill_post_training compares these
   if (!asked.on.empty() && !apart && gpus > 0 && gpus_of(told.facts, asked) != gpus)
     told.left.push_back({"(machines)",

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "base/data_folder.hpp"
 #include "base/error.hpp"
@@ -130,7 +131,9 @@ void Framework::read(const std::string& name, const std::optional<Value>& versio
   if (const auto like = root.optional("like")) read_like(like->as_string(), has);
   Map habits = root.require("defaults").as_map();
   read_habits(habits);
+  const std::vector<Lack> of_another = std::exchange(lacks_, {});
   read_lacks(root.require("lacks"));
+  lacks_.insert(lacks_.end(), of_another.begin(), of_another.end());
   root.finish();
 }
 

@@ -34,7 +34,11 @@ Constraint read_memory(const Value& value) {
                     "70GiB; got \"{}\"",
                     shown));
   }
-  return {.name = "memory", .metric = Metric::memory, .limit = value.as_bytes().value()};
+  const Bytes most = value.as_bytes();
+  if (most <= Bytes(0))
+    value.fail("every training takes memory, and 0 B allow none",
+               "memory: 70GiB, a chance such as 99%, or fits");
+  return {.name = "memory", .metric = Metric::memory, .limit = most.value()};
 }
 
 double read_accuracy(const Value& value) {

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/stop_signal.hpp"
 #include "config/json/json_text.hpp"
 #include "planner/common_errors.hpp"
+#include "planner/kept_bounds.hpp"
 #include "planner/layouts/layout_simulator.hpp"
 #include "planner/what_if.hpp"
 #include "view/page.hpp"
@@ -17,10 +19,6 @@ namespace rehearse::inline planner {
 namespace {
 
 using Json = nlohmann::json;
-
-/// Points that one child bounds: few enough that all jobs have some, many enough that a process
-/// costs little.
-constexpr std::size_t kPointsPerChild = 16;
 
 /// Candidates that are simulated at a time: one more layout costs seconds.
 constexpr std::size_t kWave = 16, kWaveOfLayouts = 4;
@@ -47,32 +45,48 @@ std::size_t options_of(const Study& study, const Point& point) {
   return count;
 }
 
+StudyIdentity identity_of(const Study& study, const std::string& program) {
+  StudyIdentity identity{.program = program,
+                         .study = study.name,
+                         .description = study.description,
+                         .scenario = std::filesystem::path(study.base->name()).filename().string(),
+                         .axes = {}};
+  for (const Axis& axis : study.axes) identity.axes.push_back(axis.name);
+  return identity;
+}
+
+/// Of the batches that `file` has not; stopped, those that are done are kept there.
 std::vector<Bound> bounds_of(const Study& study, const PlanSimulator& simulator,
-                             const ChildLimits& limits,
+                             const std::filesystem::path& file, const ChildLimits& limits,
                              const std::function<void(const SweepProgress&)>& progress) {
-  const std::size_t points = study.points.size();
-  std::vector<Bound> bounds(points);
-  SweepProgress done{.all = points};
-  const auto work = [&](std::size_t child) {
-    Json list = Json::array();
-    const std::size_t end = std::min(points, (child + 1) * kPointsPerChild);
-    for (std::size_t i = child * kPointsPerChild; i < end; ++i) {
-      list.push_back(to_json(simulator.bound(*scenario_at(study, study.points[i]))));
-    }
-    return json_text(list);
-  };
-  const auto ended = [&](std::size_t child, const ChildEnd& end) {
+  const KeptBounds kept(file, identity_of(study, simulator.simulator.program), study);
+  std::map<std::size_t, std::string> texts = kept.known();
+  std::vector<std::size_t> open;
+  SweepProgress done{.all = study.points.size()};
+  for (std::size_t batch = 0; batch < kept.batches(); ++batch) {
+    if (!texts.contains(batch))
+      open.push_back(batch);
+    else
+      done.done += kept.end(batch) - kept.begin(batch);
+  }
+  const auto work = [&](std::size_t child) { return kept.computed(open[child], simulator.bound); };
+  const auto ended = [&](std::size_t child, ChildEnd end) {
     if (end.code != ExitCode::success) throw Error(end.code, end.text);
-    for (std::size_t at = child * kPointsPerChild; const Json& one : parsed_json(end.text)) {
-      bounds[at++] = bound_from(one);
-      ++done.done;
-    }
+    const std::size_t batch = open[child];
+    texts[batch] = std::move(end.text);
+    done.done += kept.end(batch) - kept.begin(batch);
     if (progress) progress(done);
   };
-  const std::size_t children = (points + kPointsPerChild - 1) / kPointsPerChild;
   const ChildLimits own{.jobs = limits.jobs, .stop = limits.stop};
-  if (!run_children(children, own, work, ended))
-    fail_as_stopped("nothing was simulated yet", "the same command begins anew");
+  if (!run_children(open.size(), own, work, ended)) {
+    if (!kept.keep(texts))
+      fail_as_stopped("nothing was simulated yet", "the same command begins anew");
+    fail_as_stopped(fmt::format("{} holds the bounds of {} of {} candidates", file.string(),
+                                done.done, done.all));
+  }
+  std::vector<Bound> bounds;
+  for (const auto& [batch, text] : texts)
+    for (Bound& one : KeptBounds::read(text)) bounds.push_back(std::move(one));
   return bounds;
 }
 
@@ -243,22 +257,13 @@ void add_grounds(const ResultStore& store, PlanResult& result) {
   result.assumptions = report.value("assumptions", std::vector<std::string>());
 }
 
-StudyIdentity identity_of(const Study& study, const std::string& program) {
-  StudyIdentity identity{.program = program,
-                         .study = study.name,
-                         .description = study.description,
-                         .scenario = std::filesystem::path(study.base->name()).filename().string(),
-                         .axes = {}};
-  for (const Axis& axis : study.axes) identity.axes.push_back(axis.name);
-  return identity;
-}
-
 }  // namespace
 
-PreparedPlan prepare_plan(Plan plan, const PlanSimulator& simulator, const ChildLimits& limits,
+PreparedPlan prepare_plan(Plan plan, const PlanSimulator& simulator,
+                          const std::filesystem::path& kept, const ChildLimits& limits,
                           const std::function<void(const SweepProgress&)>& progress) {
   PreparedPlan prepared;
-  std::vector<Bound> bounds = bounds_of(plan.study, simulator, limits, progress);
+  std::vector<Bound> bounds = bounds_of(plan.study, simulator, kept, limits, progress);
   const auto is_wrong = [](const Bound& bound) { return !bound.error.empty(); };
   if (std::ranges::all_of(bounds, is_wrong)) throw Error(bounds[0].code, bounds[0].error);
   check_names(plan.study, bounds);

@@ -57,8 +57,11 @@ struct PlanResult {
 };
 
 /// Finds each candidate's key and bound, `limits.jobs` children at a time. Where all are wrong, the
-/// plan is: the first's error; InputError at the objective where no candidate can tell it.
-PreparedPlan prepare_plan(Plan plan, const PlanSimulator& simulator, const ChildLimits& limits,
+/// plan is: the first's error; InputError at the objective where no candidate can tell it. Stopped
+/// (`limits.stop`), it leaves what it has in the file of results `kept` and throws as
+/// fail_as_stopped does; an empty path keeps nothing.
+PreparedPlan prepare_plan(Plan plan, const PlanSimulator& simulator,
+                          const std::filesystem::path& kept, const ChildLimits& limits,
                           const std::function<void(const SweepProgress&)>& progress);
 
 /// Searches, with outcomes taken from and kept in `store`, and asks what would change the answer.

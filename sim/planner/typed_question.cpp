@@ -57,6 +57,11 @@ bool is_written_out(const std::string& on) { return on.starts_with('{') && on.en
 /// "4xaws_p5" is four nodes of aws_p5, and "aws_p5" one; {nodes: 1, ...} is a cluster's own keys.
 Draft cluster_of(const std::string& on, const std::string& option) {
   if (is_written_out(on)) return Draft::parsed(on, option);
+  if (on.find_first_of("[]{}:,") != std::string::npos)
+    throw InputError(fmt::format(
+        "{}: error: expected a cluster, so many nodes of it, or a map of keys; got \"{}\"\n"
+        "remedy: {} 4xaws_p5, or {} '{{use: aws_p5, nodes: 4}}'; rehearse list clusters names them",
+        option, on, option, option));
   const std::size_t digits =
       std::ranges::find_if_not(on, [](unsigned char c) { return std::isdigit(c) != 0; }) -
       on.begin();

@@ -57,14 +57,21 @@ void check_serving(const TransformerShape& network, const Serving& serving) {
         fmt::format("mxfp4 is a format of experts, and {} has none", network.name));
 }
 
+/// "ampere, hopper, turing, ada": a GPU of no kind of its own (`other`) is one of the last two.
+std::string generations(const Engine& engine) {
+  std::vector<std::string> names;
+  for (const std::string& kind : engine.runs_on)
+    names.push_back(kind == "other" ? "turing, ada" : kind);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 /// Whether the engine runs on the GPU at all, and with such weights.
 void check_gpu(const Engine& engine, const Gpu& gpu, ServedFormat format) {
   const std::string& kind = gpu.architecture->name;
   const bool half = gpu.bf16 > FlopsPerSecond(0) || gpu.fp16 > FlopsPerSecond(0);
   if (std::ranges::find(engine.runs_on, kind) == engine.runs_on.end() || !half)
-    throw std::invalid_argument(fmt::format("{} does not run on {}: its GPUs are of {}",
-                                            engine.title, gpu.name,
-                                            fmt::join(engine.runs_on, ", ")));
+    throw std::invalid_argument(fmt::format("{} does not run on {}: its GPUs are {}", engine.title,
+                                            gpu.name, generations(engine)));
   const bool eight = format == ServedFormat::fp8, four = format == ServedFormat::nvfp4;
   const bool lacks =
       (eight && gpu.fp8 == FlopsPerSecond(0)) || (four && gpu.fp4 == FlopsPerSecond(0));

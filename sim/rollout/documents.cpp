@@ -5,6 +5,7 @@
 #include <tuple>
 #include <vector>
 
+#include "config/json/json_count.hpp"
 #include "config/json/json_record.hpp"
 #include "config/json/json_text.hpp"
 #include "rollout/decode_views.hpp"
@@ -47,6 +48,12 @@ constexpr auto where_it_fits(const char* key, Get get) {
   return derived_if_any<RowOfTable>(key, [get](const RowOfTable& one) {
     return one.row->fits ? std::optional(get(one)) : std::nullopt;
   });
+}
+
+/// A count that a record holds as a number.
+template <class Record>
+constexpr auto counted(const char* key, double Record::*member) {
+  return derived<Record>(key, [member](const Record& record) { return Count{record.*member}; });
 }
 
 /// At most this many points of a picture.
@@ -94,7 +101,7 @@ constexpr auto json_fields(const RowOfTable*) {
   using One = RowOfTable;
   const auto end = [](const One& one, double off) { return one.time() * std::exp(off); };
   return std::tuple(
-      derived<One>("sequences", [](const One& one) { return one.row->sequences; }),
+      derived<One>("sequences", [](const One& one) { return Count{one.row->sequences}; }),
       where_it_fits("tpot_s", [](const One& one) { return one.time(); }),
       where_it_fits("low_s",
                     [end](const One& one) { return end(one, one.table->model.engine().off.low); }),
@@ -126,15 +133,13 @@ constexpr auto json_fields(const Table*) {
       derived<Table>(
           "attention_data_parallel",
           [](const Table& table) { return table.model.serving().attention_data_parallel; }),
-      field("prompt_tokens", &Table::prompt), field("response_tokens", &Table::response),
-      derived<Table>("weights_bytes",
-                     [](const Table& table) { return table.model.weights().value(); }),
+      counted("prompt_tokens", &Table::prompt), counted("response_tokens", &Table::response),
+      derived<Table>("weights_bytes", [](const Table& table) { return table.model.weights(); }),
       derived<Table>("cache_bytes_per_token",
-                     [](const Table& table) { return table.model.cache_of_token().value(); }),
-      derived<Table>(
-          "cache_bytes",
-          [](const Table& table) { return table.model.cache_memory(table.memory).value(); }),
-      field("places", &Table::places),
+                     [](const Table& table) { return table.model.cache_of_token(); }),
+      derived<Table>("cache_bytes",
+                     [](const Table& table) { return table.model.cache_memory(table.memory); }),
+      counted("places", &Table::places),
       derived<Table>("generation_measured",
                      [](const Table& table) { return is_measured(table.model.gpu()); }),
       derived<Table>("rows", [](const Table& table) {
@@ -164,13 +169,13 @@ constexpr auto json_fields(const TrainerParts*) {
   using Times = TrainerParts;
   return std::tuple(field("update_s", &Times::update), field("forward_s", &Times::forward),
                     field("micro_batches", &Times::micro_batches),
-                    field("samples", &Times::samples));
+                    counted("samples", &Times::samples));
 }
 
 constexpr auto json_fields(const PhaseMemory*) {
   using Phase = PhaseMemory;
   const auto bytes = [](Bytes Phase::*member) {
-    return [member](const Phase& phase) { return (phase.*member).value(); };
+    return [member](const Phase& phase) { return phase.*member; };
   };
   return std::tuple(field("phase", &Phase::phase), derived<Phase>("own_bytes", bytes(&Phase::own)),
                     derived<Phase>("beside_bytes", bytes(&Phase::beside)),
@@ -179,8 +184,8 @@ constexpr auto json_fields(const PhaseMemory*) {
 }
 
 constexpr auto json_fields(const CopyLoad*) {
-  return std::tuple(field("at_s", &CopyLoad::at), field("sequences", &CopyLoad::sequences),
-                    field("cache_tokens", &CopyLoad::cache));
+  return std::tuple(field("at_s", &CopyLoad::at), counted("sequences", &CopyLoad::sequences),
+                    counted("cache_tokens", &CopyLoad::cache));
 }
 
 constexpr auto json_fields(const SequenceEnd*) {
@@ -196,10 +201,11 @@ constexpr auto json_fields(const GenerationPart*) {
       of("time_s", [](const RlReport& report) { return report.generation; }),
       of("tail_idle_s", [](const RlReport& report) { return report.first_copy_idle; }),
       of("copies", [](const RlReport& report) { return report.copies; }),
-      of("cache_tokens", [](const RlReport& report) { return report.places; }),
-      of("most_cache_tokens", [](const RlReport& report) { return report.counts.most_cache; }),
-      of("generated_tokens", [](const RlReport& report) { return report.counts.generated; }),
-      of("computed_tokens", [](const RlReport& report) { return report.counts.computed; }),
+      of("cache_tokens", [](const RlReport& report) { return Count{report.places}; }),
+      of("most_cache_tokens",
+         [](const RlReport& report) { return Count{report.counts.most_cache}; }),
+      of("generated_tokens", [](const RlReport& report) { return Count{report.counts.generated}; }),
+      of("computed_tokens", [](const RlReport& report) { return Count{report.counts.computed}; }),
       of("preemptions", [](const RlReport& report) { return report.counts.preemptions; }),
       of("last_copy", load_of), of("ends", ends_of));
 }
@@ -223,7 +229,7 @@ constexpr auto json_fields(const RlReport*) {
       field("trainer_gpus", &Report::trainer_gpus),
       field("generator_gpus", &Report::generator_gpus),
       derived<Report>("sequences", [](const Report& report) { return report.options.sequences(); }),
-      field("tokens", &Report::tokens), field("step_time_s", &Report::step),
+      counted("tokens", &Report::tokens), field("step_time_s", &Report::step),
       derived<Report>("tokens_per_s", rate_of),
       derived<Report>("fits", [](const Report& report) { return report.fits(); }),
       derived_if_any<Report>("interval",

@@ -106,7 +106,8 @@ MegatronDdp read_megatron(Map& map, const std::string& section, Framework& frame
   if (ddp.overlap_param_gather && !map.has("stage"))
     map.at_key("overlap_param_gather")
         .fail("no parameters are gathered without the distributed optimizer",
-              "write zero: {stage: 1, ...} instead of ddp, or remove it");
+              "write zero: {stage: 1, overlap_grad_reduce: true, overlap_param_gather: true} "
+              "instead of ddp, or remove it");
   if (ddp.overlap_param_gather && !ddp.overlap_grad_reduce)
     map.at_key("overlap_param_gather")
         .fail("Megatron-LM has it beside overlap_grad_reduce alone",

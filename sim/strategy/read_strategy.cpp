@@ -65,6 +65,16 @@ Strategy read_data_kind(Map& map, const Reading& reading) {
   return strategy;
 }
 
+/// `horovod: {}` is meant as Horovod's replicas.
+void check_no_framework(const Value& value) {
+  if (!value.is_map()) return;
+  const Map map = value.as_map();
+  for (const std::string& name : framework_names())
+    if (map.has(name))
+      map.at_key(name).fail("it is a framework, and no strategy",
+                            fmt::format("write framework: {} and strategy: {{ddp: {{}}}}", name));
+}
+
 }  // namespace
 
 Strategy read_strategy(const Value& value, Framework& framework) {
@@ -78,6 +88,7 @@ Strategy read_strategy(const Value& value, Framework& framework) {
         [&](const std::string& name, Map& options) { return read_kind(name, options, reading); },
         read_mesh, reading);
   if (is_layout(value) || (value.is_map() && reading.has_mesh())) return read_mesh(value.as_map());
+  check_no_framework(value);
   NamedOptions named = read_named_options(value, strategy_names(), "a strategy");
   const Strategy strategy = read_kind(named.name, named.options, reading);
   named.options.finish();

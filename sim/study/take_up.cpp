@@ -43,9 +43,10 @@ void take_up(ResultStore& store, const StudyIdentity& identity,
                     "remedy: give another --output; --fresh replaces them",
                     store.file().string(), before->study));
   }
+  const bool has_points = before && !store.points().empty();
   if (before == identity && store.points() == points) return;
   store.describe(identity, points);
-  if (before && !quiet) tell("The study has changed; what is there of its points is kept.\n");
+  if (has_points && !quiet) tell("The study has changed; what is there of its points is kept.\n");
 }
 
 }  // namespace rehearse::inline study

@@ -111,6 +111,9 @@ constexpr auto json_fields(const MemoryReport*) {
                             [](const MemoryReport&) {
                               return std::optional<std::string>();  // Memory has it
                             }),
+      // Memory has it, as the verdict.
+      derived<MemoryReport>("needed_interval_bytes",
+                            [](const MemoryReport&) { return std::optional<Ends<Bytes>>(); }),
       field("out_of_memory", &MemoryReport::out_of_memory),
       field("largest_batch_per_gpu", &MemoryReport::largest_batch_per_gpu),
       field("programs", &MemoryReport::programs),
@@ -286,12 +289,14 @@ constexpr auto json_fields(const FrameworkChoice*) {
                     field("set", &FrameworkChoice::set));
 }
 
-/// The memory, and the verdict on it, which the report's interval decides.
+/// The memory, and the verdict on it, which the interval of the bytes needed decides.
 struct Memory {
   void write(const Report& report, OrderedJson& json) const {
     OrderedJson& memory = json["memory"] = to_json_value(report.memory);
     const std::optional<MemoryFit> fit = memory_fit(report);
     if (fit && fit->verdict != MemoryVerdict::unknown) memory["verdict"] = key_of(fit->verdict);
+    if (fit && fit->interval)
+      memory["needed_interval_bytes"] = {fit->interval->low.value(), fit->interval->high.value()};
   }
   void read(const JsonPlace& place, Report& report) const {
     report.memory = from_json_value<std::optional<MemoryReport>>(place.at("memory"));

@@ -5,6 +5,7 @@
 
 #include "config/document.hpp"
 #include "config/document_node.hpp"
+#include "config/draft.hpp"
 #include "config/key_log.hpp"
 #include "config/key_places.hpp"
 #include "config/mistakes.hpp"
@@ -39,6 +40,13 @@ std::string nested_remedy(const std::string& key, const std::string& parent,
       return fmt::format("write {}: {{{}: ...}}", outer, inner);
   }
   return "";
+}
+
+/// Keys in a sentence: those with commas of their own in quotes.
+std::string listed(const std::vector<std::string>& keys) {
+  std::vector<std::string> each;
+  for (const std::string& key : keys) each.push_back(yaml_scalar(key, true));
+  return fmt::format("{}", fmt::join(each, ", "));
 }
 
 }  // namespace
@@ -156,10 +164,10 @@ void Map::finish() const {
     std::string remedy = nested_remedy(key, where_.path_, top);
     if (remedy.empty()) remedy = unknown_key_remedy(key, known);
     if (remedy.empty()) remedy = other_place_remedy(key, path_of(key), top, keys());
-    at_key(key).mistake(
-        known.empty() ? "unknown key; no keys are known here"
-                      : fmt::format("unknown key; known keys here: {}", fmt::join(known, ", ")),
-        remedy);
+    at_key(key).mistake(known.empty()
+                            ? "unknown key; no keys are known here"
+                            : fmt::format("unknown key; known keys here: {}", listed(known)),
+                        remedy);
   }
 }
 

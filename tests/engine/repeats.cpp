@@ -66,6 +66,17 @@ void check_alike(const Trace& few, const Trace& all) {
   BOOST_TEST(few.traffic.flows == all.traffic.flows);
 }
 
+/// Seconds of all computations in a trace.
+double computed(const Schedule& schedule, const Trace& trace) {
+  double sum = 0;
+  for (const Span& span : trace.spans) {
+    const Program& program = schedule.program_of(span.rank);
+    if (std::holds_alternative<Compute>(program.ops[span.op.index()].work))
+      sum += (span.end - span.start).value();
+  }
+  return sum;
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(micro_batches_are_a_stretch_and_what_frames_them_is_not) {
@@ -99,6 +110,17 @@ BOOST_AUTO_TEST_CASE(ranks_that_do_not_wait_for_each_other_keep_their_paces) {
   const Trace few = play(machine);
   machine.play_all = true;
   check_alike(few, play(machine));
+}
+
+// A stop in a micro-batch that others follow would stand in the trace as often as they are.
+BOOST_DATA_TEST_CASE(each_stop_is_in_the_trace_once, data::make({0.03, 0.13, 0.7, 2.0}), every) {
+  const Cluster cluster = star_cluster(2);
+  Schedule schedule = on_all_ranks(cluster, micro_batches(40, 1e6), 3);
+  schedule.interruptions = {.every = Seconds(every), .time = Seconds(7e-3)};
+  Machine machine{.schedule = schedule, .cluster = cluster};
+  const Trace few = play(machine);
+  machine.play_all = true;
+  BOOST_CHECK_CLOSE(computed(schedule, few), computed(schedule, play(machine)), kPercent);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -135,6 +135,30 @@ BOOST_AUTO_TEST_CASE(each_scenario_can_be_read) {
       }
 }
 
+// Nodes and GPUs of a node stand apart on torchrun's command line.
+BOOST_AUTO_TEST_CASE(other_machines_than_the_file_s_are_told) {
+  const Scratch scratch;
+  const auto file = scratch.write(
+      "run.sh",
+      "torchrun --nproc_per_node 8 --nnodes 2 pretrain_gpt.py --num-layers 32 --hidden-size 4096 "
+      "--num-attention-heads 32 --seq-length 4096 --max-position-embeddings 4096 "
+      "--micro-batch-size 1 --global-batch-size 64 --bf16 --vocab-size 128256\n");
+  const auto says = [&](const std::string& on) {
+    ImportOptionsOfConfig options;
+    options.asked.on = on;
+    const ImportedConfig made = import_config({file}, options);
+    const std::size_t at = made.scenario.find("cluster: ");
+    std::string text = made.scenario.substr(at, made.scenario.find('\n', at) - at);
+    for (const Told& one : made.told.left) text += "; " + one.what;
+    return text;
+  };
+  const std::string fewer = "; --on has 8 GPUs in the place of the file's 16";
+  BOOST_TEST(says("aws_p5") == "cluster: {use: aws_p5, nodes: 2}");
+  BOOST_TEST(says("2xaws_p5") == "cluster: {use: aws_p5, nodes: 2}");
+  BOOST_TEST(says("1xaws_p5") == "cluster: {use: aws_p5, nodes: 1}" + fewer);
+  BOOST_TEST(says("{use: aws_p5}") == "cluster: {use: aws_p5}" + fewer);
+}
+
 /// A command needs a length: the one that an export puts there says nothing.
 std::string without_stand_in(std::string scenario, const ImportedConfig& first) {
   const bool said = first.scenario.find("train:") != std::string::npos;

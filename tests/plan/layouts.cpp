@@ -174,7 +174,7 @@ BOOST_DATA_TEST_CASE_F(Fixture, a_search_finds_what_all_simulations_find, data::
     PlanSimulator simulator = layout_simulator(true);
     simulator.predict_if = nullptr;
     simulator.predict_with_errors = nullptr;
-    const PreparedPlan prepared = prepare_plan(*read, simulator, {.jobs = 2}, nullptr);
+    const PreparedPlan prepared = prepare_plan(*read, simulator, {}, {.jobs = 2}, nullptr);
     const std::vector<Simulated> truth = all_of(prepared);
     double best = 0;
     for (std::size_t i = 0; i < truth.size(); ++i) {

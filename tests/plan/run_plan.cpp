@@ -7,6 +7,7 @@
 #include "../study/fixtures.hpp"
 #include "planner/plan_view.hpp"
 #include "study/content_key.hpp"
+#include "study/take_up.hpp"
 
 namespace rehearse {
 BOOST_AUTO_TEST_SUITE(run_plan_test)
@@ -74,7 +75,7 @@ struct Fixture {
 
   PlanResult run(const std::string& keys, const std::string& name = "r") const {
     const Plan plan = read_plan(scratch.write("p.yaml", "scenario: base.yaml\n" + keys), {});
-    PreparedPlan prepared = prepare_plan(plan, simulator, {.jobs = 2}, nullptr);
+    PreparedPlan prepared = prepare_plan(plan, simulator, {}, {.jobs = 2}, nullptr);
     ResultStore store(scratch / name);
     store.describe(prepared.study.identity, prepared.study.points);
     return run_plan(std::move(prepared), simulator, store, {.limits = {.jobs = 2}, .shard = {}});
@@ -226,6 +227,43 @@ BOOST_FIXTURE_TEST_CASE(points_with_one_content_are_one_candidate, Fixture) {
       run("vary: {option: [plain, slow]}\nobjective: time\nconstraints: {}\n");
   BOOST_TEST(result.prepared.candidates.size() == 1U);
   BOOST_TEST(result.prepared.duplicates == 1U);
+}
+
+// 24 candidates are two batches of bounds; the first of them has all with one node.
+BOOST_FIXTURE_TEST_CASE(a_plan_that_is_stopped_keeps_its_bounds, Fixture) {
+  const auto plan = [&] {
+    return read_plan(
+        scratch.write("p.yaml", std::string("scenario: base.yaml\n") + kVary + "objective: cost\n"),
+        {});
+  };
+  bool stopped = false;
+  const ChildLimits limits{.jobs = 1, .stop = [&] { return stopped; }};
+  BOOST_CHECK_EXCEPTION(prepare_plan(plan(), simulator, scratch / "kept", limits,
+                                     [&](const SweepProgress&) { stopped = true; }),
+                        Error, [](const Error& error) {
+                          return std::string(error.what())
+                              .ends_with(
+                                  "kept holds the bounds of 16 of 24 candidates\n"
+                                  "remedy: the same command goes on from there");
+                        });
+  const auto whole = prepare_plan(plan(), simulator, {}, {.jobs = 1}, nullptr);
+  simulator.bound = [](const Document& scenario) {
+    const Bound known = Fixture::bound(scenario);
+    const auto gpus = known.best.find(Metric::gpus);
+    if (gpus != known.best.end() && gpus->second.value == 1) throw InputError("asked again");
+    return known;
+  };
+  const auto again = prepare_plan(plan(), simulator, scratch / "kept", {.jobs = 1}, nullptr);
+  ResultStore store(scratch / "kept");
+  take_up(store, again.study.identity, again.study.points, true);
+  BOOST_TEST(store.points().size() == again.study.points.size());
+  BOOST_REQUIRE(again.candidates.size() == whole.candidates.size());
+  for (std::size_t i = 0; i < again.candidates.size(); ++i)
+    BOOST_TEST(to_json(again.candidates[i].bound) == to_json(whole.candidates[i].bound));
+  simulator.simulator.program = "p 2";
+  BOOST_CHECK_EXCEPTION(
+      prepare_plan(plan(), simulator, scratch / "kept", {.jobs = 1}, nullptr), Error,
+      [](const Error& error) { return std::string(error.what()) == "asked again"; });
 }
 
 }  // namespace

@@ -19,12 +19,11 @@ from typing import Any
 
 from . import files, kernels, machine, strip
 from .measure import Measured, NothingRecorded, measure, read_ranks
-from .options import Options, WrongWords, parse
+from .options import HELP, USAGE, Options, WrongWords, parse
 from .summary import describe, rank_lines, without_trace
 from .yaml_text import block, seconds
 
 HOOK = Path(__file__).resolve().parent / "hook"
-USAGE = "Usage: rehearse record [OPTIONS] -- COMMAND"
 # Seconds that a stopped run has to end by itself.
 PATIENCE = 30.0
 # Seconds that files of ranks on other nodes may come later.
@@ -299,7 +298,7 @@ def main(words: list[str]) -> int:
         return join(words[2:])
     words = words[1:]
     if {"-h", "--help"} & set(words[: words.index("--") if "--" in words else None]):
-        print(USAGE)
+        print(HELP, end="")
         return 0
     try:
         options = parse(words)

@@ -10,12 +10,16 @@ from typing import Any
 
 from .command import analyse, measured
 from .measure import Measured, NothingRecorded
+from .options import HELP_OF_JOINING
 
 ANOTHER = "record the same network at another batch or with more ranks"
 
 
 def join(words: list[str]) -> int:
     """`import record SECOND --append FIRST`: FIRST gets the batches and collectives of SECOND."""
+    if {"-h", "--help"} & set(words):
+        print(HELP_OF_JOINING, end="")
+        return 0
     if len(words) != 3 or "--append" not in words[:2]:
         print("rehearse: error: import record: expected a record and --append with another\n"
               "remedy: rehearse import record SECOND --append FIRST", file=sys.stderr)  # fmt: skip

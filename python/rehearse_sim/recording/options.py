@@ -7,6 +7,39 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+USAGE = "Usage: rehearse record [OPTIONS] -- COMMAND"
+HELP = """\
+Record a training run of yours as a scenario: the command runs unchanged, with its own exit code.
+Usage: rehearse record [OPTIONS] -- COMMAND
+
+Options:
+  -h,--help                   Print this help message and exit
+  --steps N                   Steps that PyTorch's profiler sees (8)
+  --warmup N                  Steps at first that count for nothing (5)
+  --timed N                   Steps between them that are only timed (12)
+  --ranks 0,8 | all           Ranks whose steps are profiled (0)
+  --out DIR                   Folder that is written (record)
+  --stop                      End the command when all ranks are recorded
+  --names                     Keep the names of hosts
+  --quiet                     Say nothing on standard error
+
+DIR/scenario.yaml is what `rehearse run` takes. DIR/record.yaml says what was measured, and what is
+unknown. With several nodes DIR has to be on storage that they share.
+`rehearse import record SECOND --append FIRST` gives FIRST the batches and collectives of SECOND.
+"""
+HELP_OF_JOINING = """\
+Give a record the batches and collectives of another one
+Usage: rehearse import record [OPTIONS] SECOND
+
+Positionals:
+  SECOND                      The other record's folder: the same network at another batch, or
+                              with more ranks
+
+Options:
+  -h,--help                   Print this help message and exit
+  --append FIRST              Folder of the record that gets them, and is written anew
+"""
+
 
 @dataclass
 class Options:

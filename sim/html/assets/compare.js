@@ -8,7 +8,7 @@ function sidesFigure(title, description, parts, unit) {
   return figure({
     title, description, height: 150,
     config: (theme) => stackedBars(theme, { rows: ["A", "B"], x: { format },
-      parts: used.map((part, index) => ({ name: part.part, color: theme.series[index % theme.series.length],
+      parts: used.map((part, index) => ({ name: part.part, color: part.part === "idle" ? theme.idle : theme.series[index % theme.series.length],
         values: [part[`first_${unit}`], part[`second_${unit}`]] })) }),
     table: () => table(title, [
       { title: "part", value: (part) => part.part },

@@ -80,14 +80,19 @@ function money(value) {
   return fixed(Math.round(value / unit) * unit, 0);
 }
 
+/** Without the sign of what rounds to nothing. */
+function unsignedZero(text) {
+  return text.replace(/^-(?=[0.]+$)/, "");
+}
+
 /** How each kind of figure is written. `whole` and `text` leave it as the JSON has it. */
 const formats = {
   time,
   bytes,
   number,
   rate: (value) => `${number(value)} samples/s`,
-  percent: (share) => `${fixed(100 * share, 1)} %`,
-  signedPercent: (share) => `${fixed(100 * share, 1).replace(/^-(?=0\.0$)/, "").replace(/^(?!-)/, "+")} %`,
+  percent: (share) => `${unsignedZero(fixed(100 * share, 1))} %`,
+  signedPercent: (share) => `${unsignedZero(fixed(100 * share, 1)).replace(/^(?!-)/, "+")} %`,
   points: (share) => `${fixed(100 * share, 1)} points`,
   usd: (value) => `${money(value)} USD`,
   gpuHours: (value) => `${number(value)} GPU hours`,

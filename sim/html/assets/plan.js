@@ -101,9 +101,10 @@ function objectiveFigure(plan) {
   const drawn = plan.ranking.filter((row) => told.has(row.rank) && isKnown(row.metrics?.[metric.key])).slice(0, 20);
   if (drawn.length < 2) return null;
   const title = `${metric.title[0].toUpperCase()}${metric.title.slice(1)} of the best candidates`;
+  const axes = Object.keys(drawn[0].settings).filter((name) => drawn.some((row) => row.settings[name] !== drawn[0].settings[name]));
   const bars = drawn.map((row) => {
     const [low, high] = row.intervals?.[metric.key] ?? [];
-    return { name: `${row.rank}. ${nameOf(row.settings)}`, value: row.metrics[metric.key], low, high, tied: row.tied };
+    return { name: `${row.rank}. ${nameOf(row.settings, axes)}`, value: row.metrics[metric.key], low, high, tied: row.tied };
   });
   return figure({
     title, description: "Points are the predictions, lines their 90 % intervals: what overlaps the best one's is tied with it (green).",

@@ -98,7 +98,8 @@ function accuracyFigure(rows) {
 /** A number, or of a verdict what became of the run. */
 function outcomeColumn(title, member, keyOf) {
   const numbers = mixedColumn(title, ({ metric }) => metric[member], keyOf);
-  const words = (metric) => (member === "predicted" && metric.verdict) || (metric[member] ? "diverges" : "trains");
+  const outcomes = (metric) => (metric.metric === "memory.fits" ? ["does not fit", "fits"] : ["trains", "diverges"]);
+  const words = (metric) => (member === "predicted" && metric.verdict) || outcomes(metric)[Number(metric[member])];
   return { ...numbers, text: (row) => (typeof row.metric[member] === "boolean" ? words(row.metric) : numbers.text(row)) };
 }
 
