@@ -6,8 +6,9 @@
 The table of published steps is not the project's: give one with the columns source, framework,
 mode, staleness_steps, model, gpu, gpus, gpus_gen, prompts, generations, max_len, mean_response,
 gen_layout, train_layout, and the parts step_s, gen_s, logprob_s, train_s, refit_s, wait_s. A row
-that says no mean length takes the one with which its own training takes the time published: what
-is compared then are the other parts. Last, which of two ways on the same GPUs is the faster.
+that says no mean length takes the one with which its own training (or that of the row in turn on as
+many GPUs) takes the time published: what is compared then are the other parts. Last, which of two
+ways on the same GPUs is the faster; no way's own time is in its length then, but of those in turn.
 """
 import argparse
 import csv
@@ -191,7 +192,7 @@ def main():
     lengths, errors, steps = {}, {}, []
     print(f"{'row':<58} {'part':<22} {'published':>9} {'predicted':>9} {'error':>7}")
     for case in cases:
-        key = (case.row["where"], case.gpus, case.row["max_len"], case.way())
+        key = (case.row["where"], case.gpus, case.row["max_len"])
         wrong, of_training = "", case.mean == 0
         if of_training and key in lengths:
             case.mean = lengths[key]
@@ -210,7 +211,7 @@ def main():
             published = number(case.row, column)
             if not published or part not in predicted:
                 continue
-            fitted = of_training and part == "training"
+            fitted = of_training and part == "training" and not case.apart
             error = predicted[part] / published - 1
             if not fitted:
                 errors.setdefault(part, []).append(abs(error))
