@@ -162,7 +162,7 @@ def fit_length(program, case, wanted, folder):
 
 def order(steps):
     """Prints how often the faster of two ways to run a recipe on the same GPUs is predicted so."""
-    right, pairs = 0, 0
+    counts = {"in turn or apart": [0, 0], "how far behind": [0, 0]}
     for at, (one, first) in enumerate(steps):
         for other, second in steps[at + 1:]:
             same = all(one.row[key] == other.row[key] for key in
@@ -170,12 +170,14 @@ def order(steps):
             gap = number(one.row, "step_s") / number(other.row, "step_s")
             if not same or one.way() == other.way() or 0.95 < gap < 1 / 0.95:
                 continue
-            pairs += 1
             agrees = (gap > 1) == (first > second) and abs(first / second - 1) > 0.01
-            right += agrees
+            of = counts["how far behind" if one.apart == other.apart else "in turn or apart"]
+            of[0] += agrees
+            of[1] += 1
             print(f"{one.name()} | {other.name()}: {gap:.2f} published, {first / second:.2f} "
                   f"predicted{'' if agrees else ' (wrong)'}")
-    print(f"order: {right} of {pairs} pairs right")
+    for what, (right, pairs) in counts.items():
+        print(f"{what}: {right} of {pairs} pairs in their order")
 
 
 def main():
