@@ -71,11 +71,14 @@ std::string what_answers(const DecodeCommand& command, const TransformerShape& n
     }
   if (answers([](DecodeCommand& one) { one.serving.attention_data_parallel = 1; }))
     return "leave --attention-data-parallel out";
+  if (answers([](DecodeCommand& one) { one.serving.expert_parallel = 1; }))
+    return "leave --expert-parallel out";
   for (const std::string& engine : engine_names())
     if (answers([&](DecodeCommand& one) { one.engine = engine; }))
       return fmt::format("--engine {}", engine);
-  if (answers([](DecodeCommand& one) { one.prompt = one.response = 1024; }))
-    return "fewer tokens with --prompt and --response; 1024 of each fit";
+  for (int tokens = 1024; tokens > 1; tokens /= 2)
+    if (answers([&](DecodeCommand& one) { one.prompt = one.response = tokens; }))
+      return fmt::format("fewer tokens: --prompt {0} --response {0}", tokens);
   return "another --model, or more or other GPUs with --on";
 }
 
@@ -112,6 +115,8 @@ void add_decode(CLI::App& app) {
             "GPUs that share each layer (default 1)", 1, 1024);
   add_count(decode_app, "--attention-data-parallel", command->serving.attention_data_parallel,
             "Groups of these that share experts alone (default 1)", 1, 1024);
+  add_count(decode_app, "--expert-parallel", command->serving.expert_parallel,
+            "Parts of the GPUs that have whole experts of their own (default 1)", 1, 1024);
   add_choice(decode_app, "--precision", command->format, "Of weights: bf16, fp8, nvfp4 or mxfp4",
              served_formats());
   add_choice(decode_app, "--cache", command->cache, "Of keys and values: 16bit or 8bit",

@@ -62,17 +62,19 @@ void fill_dimensions(Facts& facts) {
 /// Shared experts are given by their width together, and layers with experts by a pattern.
 void fill_experts(Facts& facts) {
   const std::string experts = kDims + "experts.";
+  const bool named = has(facts, "model.hf") || has(facts, "model.use");
+  // Nobody dispatches tokens where each rank has all experts, or there are none.
+  const bool may_have = named || has(facts, experts + "count");
+  if (!may_have || count_of(facts, "strategy.expert_parallel") <= 1)
+    std::erase_if(facts,
+                  [](const auto& fact) { return fact.first.starts_with("strategy.experts."); });
   if (!has(facts, experts + "count")) {
     std::erase_if(facts, [&](const auto& fact) {
       return fact.first.starts_with(experts) || fact.first == "shared_width" ||
-             fact.first == "layer_freq" || fact.first.starts_with("strategy.experts.");
+             fact.first == "layer_freq";
     });
     return;
   }
-  // Nobody dispatches tokens where each rank has all experts.
-  if (count_of(facts, "strategy.expert_parallel") <= 1)
-    std::erase_if(facts,
-                  [](const auto& fact) { return fact.first.starts_with("strategy.experts."); });
   std::int64_t width = count_of(facts, experts + "intermediate_size");
   if (width == 0) width = count_of(facts, kDims + "intermediate_size");
   const std::int64_t shared = count_of(facts, "shared_width");

@@ -14,8 +14,6 @@ namespace {
 
 /// An indexer's key, and its scale: 128 elements of 8 bits and one of 32 (DeepSeek-V3.2).
 constexpr double kIndexBytes = 132;
-/// What each doubling of ranks adds to a small all_reduce, and what large ones reach of NVLink.
-constexpr double kAllReduceGrowth = 0.15, kAllReduceRate = 0.8;
 /// Activations, workspaces and CUDA graphs, beside weights and cache, of an engine.
 constexpr double kOtherMemory = 3.0 * 1024 * 1024 * 1024;
 constexpr double kFourBits = 4.5 / 8, kMxFourBits = 4.25 / 8;  ///< with the scales of blocks
@@ -48,7 +46,17 @@ void check_serving(const TransformerShape& network, const Serving& serving) {
     throw std::invalid_argument(
         fmt::format("{} attention heads are no whole number on each of {} tensor ranks",
                     network.heads, serving.tensor_parallel));
-  if (network.experts) return;
+  if (network.experts) {
+    const int parts = serving.expert_parallel;
+    if (serving.ranks() % parts != 0 || network.experts->count % parts != 0)
+      throw std::invalid_argument(
+          fmt::format("{} experts on {} GPUs are not dealt to {} equal shares of both",
+                      network.experts->count, serving.ranks(), parts));
+    return;
+  }
+  if (serving.expert_parallel > 1)
+    throw std::invalid_argument(fmt::format("{} has no experts to deal to {} shares of GPUs",
+                                            network.name, serving.expert_parallel));
   if (serving.attention_data_parallel > 1)
     throw std::invalid_argument(
         fmt::format("{} has no experts for groups of data parallelism to share", network.name));
@@ -65,6 +73,12 @@ std::string generations(const Engine& engine) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
+/// Whether the GPU multiplies weights of the format as they are.
+bool has_unit(const Gpu& gpu, ServedFormat format) {
+  if (format == ServedFormat::bf16) return true;
+  return (format == ServedFormat::fp8 ? gpu.fp8 : gpu.fp4) > FlopsPerSecond(0);
+}
+
 /// Whether the engine runs on the GPU at all, and with such weights.
 void check_gpu(const Engine& engine, const Gpu& gpu, ServedFormat format) {
   const std::string& kind = gpu.architecture->name;
@@ -72,10 +86,9 @@ void check_gpu(const Engine& engine, const Gpu& gpu, ServedFormat format) {
   if (std::ranges::find(engine.runs_on, kind) == engine.runs_on.end() || !half)
     throw std::invalid_argument(fmt::format("{} does not run on {}: its GPUs are {}", engine.title,
                                             gpu.name, generations(engine)));
-  const bool eight = format == ServedFormat::fp8, four = format == ServedFormat::nvfp4;
-  const bool lacks =
-      (eight && gpu.fp8 == FlopsPerSecond(0)) || (four && gpu.fp4 == FlopsPerSecond(0));
-  if (engine.own_formats && lacks)
+  const bool runs = has_unit(gpu, format) ||
+                    std::ranges::find(engine.unpacks, to_string(format)) != engine.unpacks.end();
+  if (!runs)
     throw std::invalid_argument(
         fmt::format("{} takes weights of {} where the GPU has a unit for "
                     "them, and {} has none",
@@ -125,7 +138,7 @@ DecodeModel::DecodeModel(const TransformerShape& network, const Cluster& cluster
   check_gpu(engine, gpu_, serving.format);
   speed_ = node.speed;
   blackwell_ = is_blackwell(gpu_);
-  link_ = node.nvlink ? node.nvlink->bandwidth : node.pcie.bandwidth;
+  if (node.nvlink) link_ = node.nvlink->bandwidth;
   const std::vector<Place> own(places.begin(), places.begin() + serving.ranks());
   const int nodes = static_cast<int>(own.back().node.index() - own.front().node.index()) + 1;
   if (ranks > 1) machine_ = nccl_machine(cluster, own, serving.ranks(), nodes);
@@ -147,11 +160,12 @@ DecodeModel::DecodeModel(const TransformerShape& network, const Cluster& cluster
   dense_peak_ = peak_of(gpu_, narrow ? 8 : 16);
   expert_element_ = dense_element_;
   expert_peak_ = dense_peak_;
-  expert_share_ = engine.experts.of(blackwell_);
+  expert_kernel_ = engine.experts.of.of(blackwell_);
   grouped_share_ = engine.grouped.of.of(blackwell_);
   if (format == ServedFormat::nvfp4) {
     expert_element_ = kFourBits;
-    expert_peak_ = peak_of(gpu_, 4);
+    expert_peak_ = peak_of(gpu_, unpacks() ? 16 : 4);
+    expert_kernel_ = engine.experts.nvfp4;
     grouped_share_ = engine.grouped.nvfp4;
     if (!moe) dense_element_ = kFourBits;
     if (!moe) dense_peak_ = expert_peak_;
@@ -159,12 +173,17 @@ DecodeModel::DecodeModel(const TransformerShape& network, const Cluster& cluster
   if (format == ServedFormat::mxfp4) {
     expert_element_ = kMxFourBits;
     expert_peak_ = peak_of(gpu_, blackwell_ ? 8 : 16);
+    expert_kernel_ = engine.experts.mxfp4;
     grouped_share_ = engine.grouped.mxfp4;
   }
-  const bool four_bits = format == ServedFormat::nvfp4 || format == ServedFormat::mxfp4;
-  if (four_bits && gpu_.fp4 == FlopsPerSecond(0)) {
-    expert_share_ = engine.unpacked_experts;
+  if (unpacks() && format != ServedFormat::fp8) {
+    expert_kernel_ = engine.experts.unpacked;
     grouped_share_ = engine.grouped.unpacked;
+  }
+  if (moe) {
+    const double columns =
+        static_cast<double>(network.experts->width) * serving.expert_parallel / serving.ranks();
+    expert_rate_ = expert_kernel_.rate(gpu_.memory_bandwidth, columns);
   }
 
   const auto layers = static_cast<double>(network.layers);
@@ -194,6 +213,8 @@ DecodeModel::DecodeModel(const TransformerShape& network, const Cluster& cluster
                    experts * expert_element_ / serving.ranks());
 }
 
+bool DecodeModel::unpacks() const { return !has_unit(gpu_, serving_.format); }
+
 Seconds DecodeModel::product(double parameters, double bytes, double tokens,
                              FlopsPerSecond peak) const {
   const double moved = bytes / gpu_.memory_bandwidth.value();
@@ -207,16 +228,22 @@ double DecodeModel::experts_read(double tokens) const {
   return count * (1 - std::pow(1 - active / count, std::max(tokens * engine_.spread, 1.0)));
 }
 
-/// A ring's bytes behind the engine's own latency; NCCL's model beyond its buffer and one node.
-Seconds DecodeModel::all_reduce(double tokens) const {
+Bytes DecodeModel::reduced(double tokens) const {
+  return Bytes(tokens * static_cast<double>(network_.hidden) * 2);
+}
+
+bool DecodeModel::own_all_reduce(double tokens) const {
   const double ranks = serving_.ranks();
-  if (ranks < 2) return Seconds(0);
-  const Bytes size(tokens * static_cast<double>(network_.hidden) * 2);
-  if (machine_.nodes > 1 || size > engine_.all_reduce_until)
-    return nccl_estimate(machine_, CollectiveKind::all_reduce, size).total();
-  const double growth = 1 + kAllReduceGrowth * std::log2(ranks / 2);
-  return growth * engine_.all_reduce.of(blackwell_) +
-         2 * (ranks - 1) / ranks * size / (kAllReduceRate * link_);
+  return ranks > 1 && link_ && machine_.nodes == 1 &&
+         engine_.all_reduce.has(ranks, reduced(tokens));
+}
+
+Seconds DecodeModel::all_reduce(double tokens) const {
+  if (serving_.ranks() < 2) return Seconds(0);
+  if (!own_all_reduce(tokens))
+    return nccl_estimate(machine_, CollectiveKind::all_reduce, reduced(tokens)).total();
+  return engine_.all_reduce.of(blackwell_, serving_.ranks(), reduced(tokens), *link_) +
+         engine_.all_reduce_wait.of(blackwell_);
 }
 
 DecodeStep DecodeModel::step(double sequences, double context, double prompt_tokens,
@@ -238,16 +265,20 @@ DecodeStep DecodeModel::step(double sequences, double context, double prompt_tok
     const auto active = static_cast<double>(network_.experts->active);
     const Bytes routed(all * active * static_cast<double>(network_.hidden) * engine_.routed /
                        serving_.attention_data_parallel);
-    step.experts = expert_layers_ * (product(active * expert_parameters_ / ranks,
-                                             read * expert_element_ / expert_share_, all,
-                                             grouped_share_ * expert_peak_) +
-                                     routed / gpu_.memory_bandwidth);
+    const double bandwidth = gpu_.memory_bandwidth.value();
+    step.experts =
+        expert_layers_ * (expert_kernel_.launch +
+                          product(active * expert_parameters_ / ranks,
+                                  read * expert_element_ * (bandwidth / expert_rate_.value()), all,
+                                  grouped_share_ * expert_peak_) +
+                          routed / gpu_.memory_bandwidth);
   }
   step.cache = sequences * (cache_read(context) / (engine_.cache * gpu_.memory_bandwidth));
   step.head = Bytes(2 * static_cast<double>(network_.hidden) *
                     static_cast<double>(network_.vocabulary) / tp) /
               (engine_.weights * gpu_.memory_bandwidth);
-  step.kernels = small_kernels_ * engine_.kernel.of(blackwell_);
+  const double norms = own_all_reduce(tokens) ? 2 * layers * engine_.kernels.fused_norms : 0;
+  step.kernels = (small_kernels_ - norms) * engine_.kernel.of(blackwell_);
   step.all_reduce = 2 * layers * all_reduce(tokens);
   if (prompt_tokens > 0) step.attention = prompt_attention(prompt_tokens, prompt);
   for (Seconds* part :

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct Serving {
   int tensor_parallel = 1;
   /// Groups of tensor ranks that attend to sequences of their own and share the experts.
   int attention_data_parallel = 1;
+  /// Ranks between which whole experts are dealt; each of these shares is divided by columns.
+  int expert_parallel = 1;
   ServedFormat format = ServedFormat::bf16;
   Bytes cache_element{2};  ///< of keys and values
   bool eager = false;      ///< no CUDA graphs: the host launches each step's kernels
@@ -45,10 +48,11 @@ struct DecodeStep {
 /// What a step of an engine takes, of one network on one kind of GPU. Closed forms, with P and B
 /// the GPU's peak and bandwidth, n tokens of a rank's step:
 ///   a product: ((bytes / wB)^3 + (2 n parameters / pP)^3)^(1/3), w and p the engine's shares
-///   experts:   E (1 - (1 - k/E)^(s n)) of E experts are read, s the spread; g, the grouped share,
-///              is their p, and each token's k copies move r bytes of each element
+///   experts:   E (1 - (1 - k/E)^(s n)) of E experts are read, s the spread; w falls with the
+///              columns that a rank has of each (ExpertKernel); g, the grouped share, is their p,
+///              and each token's k copies move r bytes of each element
 ///   attention: each sequence's cache over its share of B; a window's layers read no more than that
-///   a layer:   small kernels by the kind of network, two all_reduces
+///   a layer:   small kernels by the kind of network, two all_reduces (AllReduceTimes)
 ///   the host works beside the GPU: (gpu^o + host^o)^(1/o), o the engine's overlap
 ///   a step with a prompt's tokens takes at least the host's time for every layer
 class DecodeModel {
@@ -85,6 +89,9 @@ class DecodeModel {
   /// The rank's memory for the cache, where the engine may take `share` of the GPU's.
   Bytes cache_memory(double share) const;
 
+  /// Whether kernels turn its weights to 16 bits: the GPU has no unit for their format.
+  bool unpacks() const;
+
   const Engine& engine() const { return engine_; }
   const Serving& serving() const { return serving_; }
   const Gpu& gpu() const { return gpu_; }
@@ -92,6 +99,9 @@ class DecodeModel {
  private:
   Seconds product(double parameters, double bytes, double tokens, FlopsPerSecond peak) const;
   Seconds prompt_attention(double tokens, double prompt) const;
+  Bytes reduced(double tokens) const;  ///< by each all_reduce
+  /// Whether the engine's own kernel does it: within its buffer, its ranks and NVLink of one node.
+  bool own_all_reduce(double tokens) const;
   Seconds all_reduce(double tokens) const;
   double experts_read(double tokens) const;
   Bytes cache_read(double context) const;  ///< by a step, of one sequence
@@ -100,13 +110,15 @@ class DecodeModel {
   Engine engine_;
   Serving serving_;
   Gpu gpu_;
-  double speed_ = 1;  ///< of its kernels, times that of their kind
-  BytesPerSecond link_;
+  double speed_ = 1;                    ///< of its kernels, times that of their kind
+  std::optional<BytesPerSecond> link_;  ///< of NVLink
   NcclMachine machine_;
   bool blackwell_ = false;
   FlopsPerSecond dense_peak_, expert_peak_;
   double dense_element_ = 2, expert_element_ = 2;
-  double expert_share_ = 1, grouped_share_ = 1;
+  ExpertKernel expert_kernel_;
+  BytesPerSecond expert_rate_;  ///< at which experts are read
+  double grouped_share_ = 1;
   double attention_parameters_ = 0, feed_forward_parameters_ = 0;  ///< of a layer
   double expert_parameters_ = 0, shared_parameters_ = 0;
   double expert_layers_ = 0, dense_layers_ = 0, windowed_ = 0;  ///< layers

@@ -24,6 +24,7 @@ std::string copy_of(const DecodeTable& table) {
       fmt::format("{} GPU{}: TP {}", ranks, ranks == 1 ? "" : "s", serving.tensor_parallel);
   if (serving.attention_data_parallel > 1)
     text += fmt::format(" x attention DP {}", serving.attention_data_parallel);
+  if (serving.expert_parallel > 1) text += fmt::format(", EP {}", serving.expert_parallel);
   return text;
 }
 
@@ -81,6 +82,9 @@ std::string to_table(const DecodeTable& table) {
   if (!is_measured(table.model.gpu()))
     text += fmt::format("# {}: kernels and host as on Hopper, as no rows are of its generation\n",
                         table.model.gpu().name);
+  if (table.model.unpacks())
+    text += fmt::format("# {} has no unit for {}: {}'s kernels unpack such weights to 16 bits\n",
+                        table.model.gpu().name, to_string(serving.format), engine.title);
   text += fmt::format("#{:>9} {:>9} {:>9} {:>9} {:>11} {:>11} {:>9} {:>9} {:>9} {:>9}\n",
                       "sequences", "TPOT", "90% from", "to", "tokens/s", "a GPU", "TTFT",
                       "products", "cache", "the rest");

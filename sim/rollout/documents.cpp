@@ -133,6 +133,8 @@ constexpr auto json_fields(const Table*) {
       derived<Table>(
           "attention_data_parallel",
           [](const Table& table) { return table.model.serving().attention_data_parallel; }),
+      derived<Table>("expert_parallel",
+                     [](const Table& table) { return table.model.serving().expert_parallel; }),
       counted("prompt_tokens", &Table::prompt), counted("response_tokens", &Table::response),
       derived<Table>("weights_bytes", [](const Table& table) { return table.model.weights(); }),
       derived<Table>("cache_bytes_per_token",

@@ -1,11 +1,15 @@
 #include "rollout/engine.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "base/data_folder.hpp"
 #include "base/error.hpp"
 #include "config/document.hpp"
+#include "rollout/decode.hpp"
 
 namespace rehearse::inline rollout {
 namespace {
@@ -26,11 +30,56 @@ ByGeneration<Seconds> times(Map& map, const char* key) {
   return read;
 }
 
-void read_experts(Map& map, Engine& engine) {
+ExpertKernel read_expert_kernel(Map& map, const char* key) {
+  Map of = map.require(key).as_map();
+  ExpertKernel kernel{.share = share(of, "share"),
+                      .narrow = of.require("narrow").as_number(),
+                      .launch = time(of, "launch"),
+                      .most = {}};
+  if (const auto most = of.optional("most")) kernel.most = most->as_bytes_per_second();
+  of.finish();
+  return kernel;
+}
+
+ExpertKernels read_experts(Map& map) {
   Map experts = map.require("experts").as_map();
-  engine.experts = {share(experts, "hopper"), share(experts, "blackwell")};
-  engine.unpacked_experts = share(experts, "unpacked");
+  const ExpertKernels kernels{
+      .of = {read_expert_kernel(experts, "hopper"), read_expert_kernel(experts, "blackwell")},
+      .nvfp4 = read_expert_kernel(experts, "nvfp4"),
+      .mxfp4 = read_expert_kernel(experts, "mxfp4"),
+      .unpacked = read_expert_kernel(experts, "unpacked")};
   experts.finish();
+  return kernels;
+}
+
+std::vector<Seconds> read_row(Map& map, const char* key, std::size_t columns) {
+  const Value row = map.require(key);
+  std::vector<Seconds> times;
+  for (const Value& one : row.as_list()) times.push_back(one.as_seconds());
+  if (times.size() != columns || !std::ranges::is_sorted(times))
+    row.fail(fmt::format("one time for each of {} sizes, none below the one before", columns));
+  return times;
+}
+
+AllReduceTimes read_all_reduce(Map& map) {
+  Map of = map.require("all_reduce").as_map();
+  AllReduceTimes times;
+  for (const Value& one : of.require("sizes").as_list()) times.sizes.push_back(one.as_bytes());
+  Map links = of.require("links").as_map();
+  times.links = {links.require("hopper").as_bytes_per_second(),
+                 links.require("blackwell").as_bytes_per_second()};
+  links.finish();
+  const auto generation = [&](const char* key, auto member) {
+    Map ranks = of.require(key).as_map();
+    times.two.*member = read_row(ranks, "2", times.sizes.size());
+    times.four.*member = read_row(ranks, "4", times.sizes.size());
+    times.eight.*member = read_row(ranks, "8", times.sizes.size());
+    ranks.finish();
+  };
+  generation("hopper", &ByGeneration<std::vector<Seconds>>::hopper);
+  generation("blackwell", &ByGeneration<std::vector<Seconds>>::blackwell);
+  of.finish();
+  return times;
 }
 
 void read_grouped(Map& map, Engine& engine) {
@@ -51,7 +100,8 @@ KernelCounts read_counts(Map& map) {
                              .quantized = of("quantized"),
                              .head_norms = of("head_norms"),
                              .latent = of("latent"),
-                             .indexer = of("indexer")};
+                             .indexer = of("indexer"),
+                             .fused_norms = of("fused_norms")};
   counts.finish();
   return kernels;
 }
@@ -68,6 +118,23 @@ EngineError read_error(Map& map) {
 }
 
 }  // namespace
+
+BytesPerSecond ExpertKernel::rate(BytesPerSecond bandwidth, double columns) const {
+  const BytesPerSecond rate = share * columns / (columns + narrow) * bandwidth;
+  return most ? std::min(rate, *most) : rate;
+}
+
+Seconds AllReduceTimes::of(bool is_blackwell, double ranks, Bytes bytes,
+                           BytesPerSecond link) const {
+  const Bytes size = links.of(is_blackwell) / link * bytes;
+  const std::vector<Seconds>& times = (ranks > 4 ? eight : ranks > 2 ? four : two).of(is_blackwell);
+  const auto above = std::ranges::lower_bound(sizes, size);
+  if (above == sizes.begin()) return times.front();
+  if (above == sizes.end()) return size / sizes.back() * times.back();
+  const auto at = static_cast<std::size_t>(above - sizes.begin());
+  const double part = std::log(size / sizes[at - 1]) / std::log(sizes[at] / sizes[at - 1]);
+  return std::pow(times[at] / times[at - 1], part) * times[at - 1];
+}
 
 std::vector<std::string> engine_names() {
   std::vector<std::string> names;
@@ -91,11 +158,11 @@ Engine read_engine(const std::string& name) {
   engine.kernels = read_counts(map);
   engine.eager_layer = time(map, "eager_layer");
   engine.kernel = times(map, "kernel");
-  engine.all_reduce = times(map, "all_reduce");
-  engine.all_reduce_until = map.require("all_reduce_until").as_bytes();
+  engine.all_reduce = read_all_reduce(map);
+  engine.all_reduce_wait = times(map, "all_reduce_wait");
   engine.weights = share(map, "weights");
   engine.cache = share(map, "cache");
-  read_experts(map, engine);
+  engine.experts = read_experts(map);
   read_grouped(map, engine);
   engine.products = share(map, "products");
   engine.prompt_products = share(map, "prompt_products");
@@ -106,7 +173,8 @@ Engine read_engine(const std::string& name) {
   engine.memory = share(map, "memory");
   for (const Value& one : map.require("runs_on").as_list())
     engine.runs_on.push_back(one.as_choice(architecture_kinds()));
-  engine.own_formats = map.require("own_formats").as_bool();
+  for (const Value& one : map.require("unpacks").as_list())
+    engine.unpacks.push_back(one.as_choice(served_formats()));
   engine.off = read_error(map);
   engine.source = map.require("source").as_string();
   map.finish();

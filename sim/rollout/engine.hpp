@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,35 @@ template <class T>
 struct ByGeneration {
   T hopper{}, blackwell{};
   const T& of(bool is_blackwell) const { return is_blackwell ? blackwell : hopper; }
+};
+
+/// What grouped experts reach where few tokens come to each: `launch`, and then the bytes of those
+/// that are read over `share` w / (w + narrow) of the memory bandwidth, w the columns that a rank
+/// has of an expert; at most at `most`, where weights are unpacked on their way.
+struct ExpertKernel {
+  double share = 0, narrow = 0;
+  Seconds launch;
+  std::optional<BytesPerSecond> most;
+
+  BytesPerSecond rate(BytesPerSecond bandwidth, double columns) const;
+};
+
+/// By generation where weights have 16 or 8 bits, and by format where they have 4.
+struct ExpertKernels {
+  ByGeneration<ExpertKernel> of;
+  ExpertKernel nvfp4, mxfp4, unpacked;
+};
+
+/// An engine's own all_reduce, as measured: by sizes, between 2, 4 and 8 GPUs of a node.
+struct AllReduceTimes {
+  std::vector<Bytes> sizes;            ///< rising
+  ByGeneration<BytesPerSecond> links;  ///< a GPU's NVLink there
+  ByGeneration<std::vector<Seconds>> two, four, eight;
+
+  bool has(double ranks, Bytes size) const { return ranks <= 8 && size <= sizes.back(); }
+  /// Straight between the logarithms of sizes and times; below the first as of the first, and
+  /// beyond the last by bytes. On another link it takes what bytes by its rate take on these.
+  Seconds of(bool is_blackwell, double ranks, Bytes size, BytesPerSecond link) const;
 };
 
 /// Shares of the peak that grouped experts reach where many tokens come to each: 16- or 8-bit ones
@@ -30,9 +60,10 @@ struct EngineError {
 
 /// Small kernels of a layer, and what each kind of network has more: of a layer of experts, of
 /// their inputs' conversion to 8 or 4 bits, of norms of heads, of latent attention and of its
-/// indexer.
+/// indexer; `fused_norms`: fewer for each all_reduce that holds its norm.
 struct KernelCounts {
   double layer = 0, experts = 0, quantized = 0, head_norms = 0, latent = 0, indexer = 0;
+  double fused_norms = 0;
 };
 
 /// What a serving engine adds to the kernels of a step, and what its kernels reach
@@ -45,11 +76,11 @@ struct Engine {
   Seconds answer;       ///< of each sequence that nothing runs beside: its token's way out
   Seconds eager_layer;  ///< host time of a layer without CUDA graphs, in a step with a prompt
   KernelCounts kernels;
-  ByGeneration<Seconds> kernel, all_reduce;
-  Bytes all_reduce_until;
-  double weights = 0, cache = 0;  ///< shares of the memory bandwidth
-  ByGeneration<double> experts;
-  double unpacked_experts = 0;  ///< of a format that the GPU has no unit for
+  ByGeneration<Seconds> kernel;
+  AllReduceTimes all_reduce;
+  ByGeneration<Seconds> all_reduce_wait;  ///< of each all_reduce, for ranks that are not alike
+  double weights = 0, cache = 0;          ///< shares of the memory bandwidth
+  ExpertKernels experts;
   GroupedShares grouped;
   double routed = 0;            ///< bytes moved of an element of each token's copy for an expert
   double products = 0;          ///< share of the peak
@@ -60,7 +91,7 @@ struct Engine {
   double prefill_tokens = 0;    ///< most tokens of a step
   double memory = 0;            ///< share of a GPU's memory
   std::vector<std::string> runs_on;  ///< generations of GPUs (platforms/architectures.yaml)
-  bool own_formats = false;          ///< weights of a format that a GPU has no unit for are refused
+  std::vector<std::string> unpacks;  ///< formats of weights that run where a GPU has no unit
   EngineError off;
 };
 

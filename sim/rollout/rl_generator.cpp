@@ -29,6 +29,7 @@ Generator make_generator(const RlOptions& options, const Scenario& trainer) {
   const Cluster cluster = generator_cluster(options, trainer.cluster);
   const Serving serving{.tensor_parallel = asked.tensor_parallel,
                         .attention_data_parallel = asked.attention_data_parallel,
+                        .expert_parallel = asked.expert_parallel,
                         .format = asked.format,
                         .eager = asked.eager,
                         .host = asked.host};

@@ -74,6 +74,11 @@ Fields<GeneratorOptions> generator_fields() {
             "GPUs that share each layer of a copy."),
       field("attention_data_parallel", &G::attention_data_parallel, form::integer(1, 1024),
             "Groups of these that share experts alone.", "vLLM; SGLang"),
+      field(
+          "expert_parallel", &G::expert_parallel, form::integer(1, 1024),
+          "Equal parts of a copy's GPUs between which whole experts are dealt; within a part each "
+          "expert is divided.",
+          "vLLM enable_expert_parallel: all; TensorRT-LLM moe_expert_parallel_size"),
       field("format", &G::format, served_format(), "Of the weights that it generates with."),
       field("eager", &G::eager, "Steps without CUDA graphs.", "vLLM enforce_eager"),
       silent("memory", &G::memory, form::within(0.05, 1), "Share of a GPU for weights and cache.",

@@ -41,7 +41,7 @@ double longest(const RlLengths& lengths);
 
 struct GeneratorOptions {
   std::string engine = "vllm";
-  int tensor_parallel = 1, attention_data_parallel = 1;
+  int tensor_parallel = 1, attention_data_parallel = 1, expert_parallel = 1;
   ServedFormat format = ServedFormat::bf16;
   bool eager = false;            ///< without CUDA graphs
   std::optional<double> memory;  ///< share of a GPU; nothing: the engine's

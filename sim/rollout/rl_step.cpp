@@ -331,10 +331,14 @@ RlReport rl_step(const RlQuestion& question, const TrainerRun& trainer) {
   report.options = options;
   report.trainer_gpus = question.trainer.cluster.gpu_count();
   report.tokens = static_cast<double>(options.sequences()) * total(options.lengths).mean;
-  if (options.has_reference())
+  if (options.has_reference()) {
+    const auto& adaptation = question.trainer.adaptation;
     report.assumptions.emplace_back(
-        "rl.reference lies in host memory while it computes nothing (verl ref.fsdp_config."
-        "param_offload)");
+        adaptation && adaptation->lora
+            ? "rl.reference is the policy without its adapters, and no copy (PEFT disable_adapter)"
+            : "rl.reference lies in host memory while it computes nothing (verl ref.fsdp_config."
+              "param_offload)");
+  }
   report.usd_per_hour = price_of(question);
   report.trainer = trainer.parts;
   add_trainer_phases(options, trainer, report);

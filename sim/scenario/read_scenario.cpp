@@ -304,8 +304,11 @@ Scenario ScenarioReader::read() {
     scenario_.description = description->as_string();
   if (const auto rl = root_.optional("rl"); rl && !generates_) {
     rl->as_map();
-    root_.at_key("rl").fail("a step of post-training, which this command does not know",
-                            fmt::format("`rehearse run {}` predicts it", document_.name()));
+    root_.at_key("rl").fail(
+        "a step of post-training, which this command does not know",
+        fmt::format("`rehearse run {0}` predicts it, and `rehearse plan {0}` tries "
+                    "splits of its GPUs",
+                    document_.name()));
   }
   read_model();
   read_machine();

@@ -1,3 +1,6 @@
+#include <fmt/format.h>
+
+#include "base/error.hpp"
 #include "config/json/json_listed.hpp"
 #include "config/json/json_text.hpp"
 #include "view/json_view.hpp"
@@ -30,7 +33,10 @@ Report report_from_json(const std::string& text, const std::string& file) {
   const OrderedJson document = parse_json(text, file);
   const JsonPlace root(document, file);
   if (const std::string schema = root.at("schema").text(); schema != kSchema)
-    root.at("schema").fail(std::string("\"") + kSchema + "\"");
+    throw InputError(fmt::format(
+        "{}: error: schema: expected \"{}\"; got the text \"{}\"\n"
+        "remedy: give a report of a training, which `rehearse run --format json` writes",
+        file, kSchema, schema));
   return from_json_value<Report>(root);
 }
 

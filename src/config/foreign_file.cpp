@@ -143,11 +143,13 @@ std::optional<ForeignFile> foreign_file(std::string_view text, const std::string
   if (holds(text, {"GPU0", "CPU Affinity"}) && holds(text, {"Legend:"}))
     return ForeignFile{"an output of `nvidia-smi topo -m`",
                        "`rehearse import topology FILE --gpu H100-SXM` makes a cluster file of it"};
-  if (is_toml(text))
+  if (is_toml(text)) {
+    if (auto training = foreign_training(text)) return training;
     return ForeignFile{
         .what = "TOML, as torchtitan's configurations are",
         .remedy = "`rehearse import config FILE --on NxCLUSTER` makes a scenario of it",
         .format = "torchtitan_toml"};
+  }
   if (auto training = foreign_training(text)) return training;
   return std::nullopt;
 }

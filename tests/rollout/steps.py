@@ -7,7 +7,8 @@ The table of published steps is not the project's: give one with the columns sou
 mode, staleness_steps, model, gpu, gpus, gpus_gen, prompts, generations, max_len, mean_response,
 gen_layout, train_layout, and the parts step_s, gen_s, logprob_s, train_s, refit_s, wait_s. A row
 that says no mean length takes the one with which its own training (or that of the row in turn on as
-many GPUs) takes the time published: what is compared then are the other parts.
+many GPUs) takes the time published: what is compared then are the other parts. Last, which of two
+ways on the same GPUs is the faster; no way's own time is in its length then, but of those in turn.
 """
 import argparse
 import csv
@@ -61,6 +62,10 @@ class Case:
         """Short, for the table."""
         lag = f" lag {self.row['staleness_steps']}" if self.apart else ""
         return f"{self.row['framework']} {self.row['model']} {self.gpus} {self.row['gpu']}{lag}"
+
+    def way(self):
+        """In turn, or how far apart."""
+        return self.row["mode"], self.row["staleness_steps"], self.row["note"]
 
     def scenario(self):
         """Its text."""
@@ -155,6 +160,26 @@ def fit_length(program, case, wanted, folder):
     return ""
 
 
+def order(steps):
+    """Prints how often the faster of two ways to run a recipe on the same GPUs is predicted so."""
+    counts = {"in turn or apart": [0, 0], "how far behind": [0, 0]}
+    for at, (one, first) in enumerate(steps):
+        for other, second in steps[at + 1:]:
+            same = all(one.row[key] == other.row[key] for key in
+                       ("framework", "version", "model", "gpu", "gpus", "max_len"))
+            gap = number(one.row, "step_s") / number(other.row, "step_s")
+            if not same or one.way() == other.way() or 0.95 < gap < 1 / 0.95:
+                continue
+            agrees = (gap > 1) == (first > second) and abs(first / second - 1) > 0.01
+            of = counts["how far behind" if one.apart == other.apart else "in turn or apart"]
+            of[0] += agrees
+            of[1] += 1
+            print(f"{one.name()} | {other.name()}: {gap:.2f} published, {first / second:.2f} "
+                  f"predicted{'' if agrees else ' (wrong)'}")
+    for what, (right, pairs) in counts.items():
+        print(f"{what}: {right} of {pairs} pairs in their order")
+
+
 def main():
     """Prints the table."""
     options = argparse.ArgumentParser()
@@ -166,7 +191,7 @@ def main():
     folder = asked.keep or tempfile.mkdtemp()
     cases = [Case(row) for row in csv.DictReader(open(asked.table, encoding="utf-8"))]
     cases = [one for one in cases if one.can_be_said() and asked.like in one.name()]
-    lengths, errors = {}, {}
+    lengths, errors, steps = {}, {}, []
     print(f"{'row':<58} {'part':<22} {'published':>9} {'predicted':>9} {'error':>7}")
     for case in cases:
         key = (case.row["where"], case.gpus, case.row["max_len"])
@@ -181,6 +206,7 @@ def main():
             print(f"{case.name():<58} {report}")
             continue
         predicted = phases(report)
+        steps.append((case, predicted["step"]))
         if "reference" in predicted:
             predicted["log-probabilities"] += predicted["reference"]
         for part, column in ({"step": "step_s"} | PARTS).items():
@@ -195,6 +221,7 @@ def main():
                   f"{100 * error:>+6.1f}%{' (length from it)' if fitted else ''}", flush=True)
     for part, all_of in errors.items():
         print(f"{part}: {len(all_of)} rows, median {100 * statistics.median(all_of):.1f} %")
+    order(steps)
     return 0
 
 
