@@ -75,9 +75,11 @@ std::optional<MemoryFit> memory_fit(const nlohmann::json& report) {
     return Bytes(memory.at(key).is_null() ? 0.0 : memory.at(key).get<double>());
   };
   const Bytes least = fit.used - bytes_of("fragmentation_bytes");
-  const Bytes cache =
-      cache_of(fit, bytes_of("fragmentation_bytes"), memory.value("alloc_retries", 0) > 0);
-  fit.needed = needed(fit, least, cache, memory.at("fits").get<bool>());
+  // Neither is known where the capacity is not.
+  const auto retries = memory.find("alloc_retries"), fits = memory.find("fits");
+  const bool released = retries != memory.end() && retries->is_number() && *retries > 0;
+  const Bytes cache = cache_of(fit, bytes_of("fragmentation_bytes"), released);
+  fit.needed = needed(fit, least, cache, !fits->is_boolean() || fits->get<bool>());
   const Bytes beside = least - bytes_of("allocated_peak_bytes");
   if (const auto ends = intervals.find("memory.allocated_peak_bytes"); ends != intervals.end())
     fit.interval = needed({ends->at(0).get<double>(), ends->at(1).get<double>()}, cache, beside);
