@@ -126,8 +126,17 @@ inline constexpr double kHostLaunchError = 0.9, kStatedLaunchError = 0.35;
 /// Modules of a block that a CUDA graph holds, in Megatron-LM's words (core/transformer/enums.py,
 /// CudaGraphScope): attention or a state space with the norm before it, a dense feed-forward layer,
 /// a whole layer of experts; or of experts the norm and the router, and what a dispatcher does
-/// before it sends tokens.
-enum class GraphScope : std::uint8_t { attn, mlp, moe, moe_router, moe_preprocess, mamba };
+/// before it sends tokens. Or one graph holds all forward and backward passes of a step, behind
+/// which the host launches the optimizer (core/full_cuda_graph.py: FullCudaGraphWrapper).
+enum class GraphScope : std::uint8_t {
+  attn,
+  mlp,
+  moe,
+  moe_router,
+  moe_preprocess,
+  mamba,
+  full_iteration
+};
 
 struct AnalyticEfficiency {
   std::optional<double> matrix = std::nullopt;     ///< in any format

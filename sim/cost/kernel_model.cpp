@@ -197,6 +197,8 @@ FlopsPerSecond KernelModel::unaligned_rate(const ProductSize& size, Role role) c
   if (format_ == "tf32" && !aligned(4)) rate = curves_->unaligned_tf32;
   if (format_ == "tensor" && !aligned(4))
     rate = aligned(2) ? curves_->half_aligned : curves_->unaligned;
+  else if (format_ == "tensor" && size.batch > 1 && !aligned(8))
+    rate = curves_->batched_by_four;
   return device_.sms * rate;
 }
 

@@ -230,6 +230,7 @@ void add_launches(StepCosts& costs, const Model& model, const Roofline& roofline
   for (std::size_t i = 0; i < model.units.size(); ++i) {
     const Unit& unit = model.units[i];
     if (unit.forward) continue;  // given: so is what its launches take
+    if (std::ranges::find(efficiency.graphs, full_iteration) != efficiency.graphs.end()) continue;
     const bool compiled = model.is_compiled(i) && model.compile != Compile::library;
     const Seconds each = compiled ? efficiency.host_kernel() : efficiency.host_operator();
     const Graphs graphs(unit, efficiency.graphs);

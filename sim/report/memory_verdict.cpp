@@ -31,13 +31,31 @@ Ends<Bytes> needed(const Ends<double>& allocated, Bytes cache, Bytes beside) {
   return {Bytes(allocated.low) + beside, Bytes(allocated.high) + cache + beside};
 }
 
+/// The cache of a play that could take what it liked: one that gave its cache back to find room
+/// (`released`) would have had what was left at least.
+Bytes cache_of(const MemoryFit& fit, Bytes cache, bool released) {
+  return released ? std::max(cache, fit.capacity - (fit.used - cache)) : cache;
+}
+
+/// MemoryFit::needed, of a cache as above.
+Bytes needed(const MemoryFit& fit, Bytes least, Bytes cache, bool it_fits) {
+  if (fit.capacity == Bytes(0)) return fit.used;
+  return it_fits ? least + cache / 2 : std::max(fit.capacity, least + cache / 2);
+}
+
 }  // namespace
 
 std::optional<MemoryFit> memory_fit(const Report& report) {
   if (!report.memory) return std::nullopt;
-  MemoryFit fit{.used = report.memory->used(), .capacity = report.memory->capacity, .interval = {}};
-  const Bytes cache = report.memory->fragmentation();
-  const Bytes beside = fit.used - report.memory->allocated_peak - cache;
+  MemoryFit fit{.used = report.memory->used(),
+                .capacity = report.memory->capacity,
+                .needed = {},
+                .interval = {}};
+  const Bytes least = fit.used - report.memory->fragmentation();
+  const Bytes cache =
+      cache_of(fit, report.memory->fragmentation(), report.memory->alloc_retries > 0);
+  fit.needed = needed(fit, least, cache, report.memory->fits);
+  const Bytes beside = least - report.memory->allocated_peak;
   if (const auto ends = interval_of(report, "memory.allocated_peak_bytes"))
     fit.interval = needed(*ends, cache, beside);
   fit.verdict = verdict_of(report.memory->fits, fit);
@@ -50,13 +68,19 @@ std::optional<MemoryFit> memory_fit(const nlohmann::json& report) {
   const nlohmann::json& capacity = memory.at("capacity_bytes");
   MemoryFit fit{.used = Bytes(memory.at("used_bytes").get<double>()),
                 .capacity = Bytes(capacity.is_null() ? 0.0 : capacity.get<double>()),
+                .needed = {},
                 .interval = {}};
   const nlohmann::json& intervals = report.at("intervals");
   const auto bytes_of = [&](const char* key) {
     return Bytes(memory.at(key).is_null() ? 0.0 : memory.at(key).get<double>());
   };
-  const Bytes cache = bytes_of("fragmentation_bytes");
-  const Bytes beside = fit.used - bytes_of("allocated_peak_bytes") - cache;
+  const Bytes least = fit.used - bytes_of("fragmentation_bytes");
+  // Neither is known where the capacity is not.
+  const auto retries = memory.find("alloc_retries"), fits = memory.find("fits");
+  const bool released = retries != memory.end() && retries->is_number() && *retries > 0;
+  const Bytes cache = cache_of(fit, bytes_of("fragmentation_bytes"), released);
+  fit.needed = needed(fit, least, cache, !fits->is_boolean() || fits->get<bool>());
+  const Bytes beside = least - bytes_of("allocated_peak_bytes");
   if (const auto ends = intervals.find("memory.allocated_peak_bytes"); ends != intervals.end())
     fit.interval = needed({ends->at(0).get<double>(), ends->at(1).get<double>()}, cache, beside);
   if (memory.at("verdict").is_string()) {
@@ -70,7 +94,7 @@ std::optional<MemoryFit> memory_fit(const nlohmann::json& report) {
 std::optional<double> probability_of_fitting(const MemoryFit& fit) {
   if (fit.capacity <= Bytes(0) || !fit.interval || fit.interval->low <= Bytes(0))
     return std::nullopt;
-  return chance_above_one(fit.capacity / fit.used,
+  return chance_above_one(fit.capacity / fit.needed,
                           {fit.capacity / fit.interval->high, fit.capacity / fit.interval->low});
 }
 

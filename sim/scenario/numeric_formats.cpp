@@ -85,16 +85,18 @@ void check_idle_ends(const Value& model, const Scenario& scenario) {
 }  // namespace
 
 void check_kept_narrow(const Value& strategy, const Scenario& scenario) {
-  if (!gathers_fp8(scenario.strategy)) return;
   const Precision precision = scenario.precision;
-  if (precision == Precision::fp8 || precision == Precision::mxfp8) return;
-  strategy.as_map()
-      .require("zero")
-      .as_map()
-      .at_key("fp8_param_gather")
-      .fail(fmt::format("it keeps weights in 8 bits, and under {} none multiply in them",
-                        to_string(precision)),
-            "model.precision: fp8, or remove it");
+  const auto refuse = [&](const char* key, int bits, const char* remedy) {
+    strategy.as_map().require("zero").as_map().at_key(key).fail(
+        fmt::format("it keeps weights in {} bits, and under {} none multiply in them", bits,
+                    to_string(precision)),
+        remedy);
+  };
+  if (gathers_fp8(scenario.strategy) && precision != Precision::fp8 &&
+      precision != Precision::mxfp8)
+    refuse("fp8_param_gather", 8, "model.precision: fp8, or remove it");
+  if (gathers_fp4(scenario.strategy) && precision != Precision::nvfp4)
+    refuse("fp4_param_gather", 4, "model.precision: nvfp4, or remove it");
 }
 
 namespace {

@@ -125,7 +125,8 @@ constexpr Choices<GraphScope> kGraphScopes = {{"attn", GraphScope::attn},
                                               {"moe", GraphScope::moe},
                                               {"moe_router", GraphScope::moe_router},
                                               {"moe_preprocess", GraphScope::moe_preprocess},
-                                              {"mamba", GraphScope::mamba}};
+                                              {"mamba", GraphScope::mamba},
+                                              {"full_iteration", GraphScope::full_iteration}};
 
 /// Models whose times are given do not use it, and the costs state it: it has no defaults here.
 Fields<AnalyticEfficiency> efficiency_fields() {

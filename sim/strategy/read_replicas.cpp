@@ -117,11 +117,15 @@ MegatronDdp read_megatron(Map& map, const std::string& section, Framework& frame
   else
     framework.note(section + "grad_reduce_in_fp32");
   ddp.check_for_nan_in_grad = framework.bool_or(map, section, "check_for_nan_in_grad");
-  ddp.fp8_param_gather = map.bool_or("fp8_param_gather", false);
-  if (ddp.fp8_param_gather && !map.has("stage"))
-    map.at_key("fp8_param_gather")
-        .fail("no parameters are gathered without the distributed optimizer",
-              "write zero: {stage: 1, ...} instead of ddp, or remove it");
+  const auto gathers = [&](const char* key) {
+    const bool narrow = map.bool_or(key, false);
+    if (narrow && !map.has("stage"))
+      map.at_key(key).fail("no parameters are gathered without the distributed optimizer",
+                           "write zero: {stage: 1, ...} instead of ddp, or remove it");
+    return narrow;
+  };
+  ddp.fp8_param_gather = gathers("fp8_param_gather");
+  ddp.fp4_param_gather = gathers("fp4_param_gather");
   ddp.algorithm = read_choice(map, "algorithm", ddp.algorithm, kAlgorithms);
   return ddp;
 }

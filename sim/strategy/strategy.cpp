@@ -141,6 +141,11 @@ bool gathers_fp8(const Strategy& strategy) {
   return megatron != nullptr && megatron->fp8_param_gather;
 }
 
+bool gathers_fp4(const Strategy& strategy) {
+  const auto* megatron = sync_in<MegatronDdp>(strategy);
+  return megatron != nullptr && megatron->fp4_param_gather;
+}
+
 std::optional<Bytes> main_gradient_element(const Strategy& strategy, Precision precision) {
   if (is_alone(strategy) || shards_parameters(strategy)) return std::nullopt;
   const Bytes own = parameter_element(precision);

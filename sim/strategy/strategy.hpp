@@ -60,6 +60,8 @@ bool keeps_gradients(const Strategy& strategy);
 bool steps_by_bucket(const Strategy& strategy);
 /// Updated weights are kept and gathered in 8 bits.
 bool gathers_fp8(const Strategy& strategy);
+/// They are kept in 4 bits.
+bool gathers_fp4(const Strategy& strategy);
 /// Bytes of a gradient's element as replicas of a layout add it up and exchange it; nothing where
 /// parameters are sharded.
 std::optional<Bytes> main_gradient_element(const Strategy& strategy, Precision precision);

@@ -68,6 +68,9 @@ struct MegatronDdp {
   /// Weights that multiply in 8 bits are kept in nothing wider, and FP8 is what is gathered
   /// (--fp8-param-gather; MXFP8 is gathered in 16 bits all the same).
   bool fp8_param_gather = false;
+  /// The same of weights that multiply in 4 bits (--fp4-param-gather), gathered in 16 as before
+  /// core 0.19.
+  bool fp4_param_gather = false;
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::automatic;
   /// --use-distributed-optimizer: each rank updates its share of the parameters.
   bool use_distributed_optimizer = false;

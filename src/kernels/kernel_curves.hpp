@@ -138,6 +138,9 @@ struct KernelCurves {
   /// FLOP/s of a multiprocessor in products of 16 bits whose rows begin at any element, or at any
   /// second; and of tf32 at any element. 0: as aligned ones.
   FlopsPerSecond unaligned, half_aligned, unaligned_tf32;
+  /// The same of batched products whose rows begin at every fourth element of 16 bits. 0: as
+  /// aligned ones.
+  FlopsPerSecond batched_by_four;
   /// Times of cuDNN's attention in FP8 over those in 16 bits, forward and backward. 0: not known,
   /// taken as in 16 bits.
   std::array<double, 2> fp8_attention{};

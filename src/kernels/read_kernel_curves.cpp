@@ -208,7 +208,7 @@ void read_slow_kernels(Map& map, KernelCurves& curves) {
   Map rates = unaligned->as_map();
   for (const auto& [key, rate] :
        {std::pair("1", &curves.unaligned), std::pair("2", &curves.half_aligned),
-        std::pair("tf32", &curves.unaligned_tf32)})
+        std::pair("tf32", &curves.unaligned_tf32), std::pair("batched_4", &curves.batched_by_four)})
     if (const auto value = rates.optional(key))
       *rate = FlopsPerSecond(kTera * value->as_positive_number());
   source_of(rates);

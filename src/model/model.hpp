@@ -275,6 +275,8 @@ struct Chunk {
   bool has_loss = true;            ///< else its output goes to another
   /// Under CUDA's autocast its input is fp32, however narrow parameters are.
   bool wide_input = false;
+  /// A pipeline's engine holds what its last layer gave the loss, until backward is done.
+  bool holds_output = false;
   bool operator==(const Chunk&) const = default;
 };
 /// Bytes of one of its parameter tensors.

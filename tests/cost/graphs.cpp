@@ -24,7 +24,7 @@ TransformerShape llama(bool experts) {
 }
 
 /// The block's, between embeddings and head.
-UnitCost block_of(bool experts, std::vector<GraphScope> graphs, bool blocking = false) {
+StepCosts step_of(bool experts, std::vector<GraphScope> graphs, bool blocking = false) {
   // Megatron-LM's: experts one by one, on two ranks.
   const ModelShape shape{.sequence = 128, .grouped_experts = false};
   const ModelParallel parallel{.expert = experts ? 2 : 1};
@@ -34,7 +34,11 @@ UnitCost block_of(bool experts, std::vector<GraphScope> graphs, bool blocking = 
   gpu.memory_bandwidth = BytesPerSecond(2039e9);
   const AnalyticEfficiency efficiency{.launch_blocking = blocking, .graphs = std::move(graphs)};
   StepCosts costs = step_costs(model, gpu, Precision::bf16_pure, 1, {}, efficiency);
-  return (costs.launch_blocking ? waited_for(std::move(costs)) : costs).units.at(1);
+  return costs.launch_blocking ? waited_for(std::move(costs)) : costs;
+}
+
+UnitCost block_of(bool experts, std::vector<GraphScope> graphs, bool blocking = false) {
+  return step_of(experts, std::move(graphs), blocking).units.at(1);
 }
 
 /// In launches of the host.
@@ -53,6 +57,19 @@ BOOST_AUTO_TEST_CASE(a_block_in_graphs_is_a_call_for_each) {
   // Attention, the router with the norm before it, and the rest of the experts' layer.
   BOOST_CHECK_CLOSE(forward(true, {attn, moe}), 3, 1e-9);
   BOOST_CHECK_CLOSE(backward(true, {attn, moe}), 3, 1e-9);
+}
+
+// One graph of a step's passes: the host launches what stands behind it, as before.
+BOOST_AUTO_TEST_CASE(a_graph_of_the_iteration_leaves_the_optimizer_to_the_host) {
+  for (const bool experts : {false, true}) {
+    const StepCosts none = step_of(experts, {}), whole = step_of(experts, {full_iteration});
+    for (const UnitCost& unit : whole.units)
+      BOOST_TEST((unit.forward_launch + unit.backward_launch + unit.awaited_launch).value() == 0);
+    BOOST_TEST((none.units.at(1).forward_launch > Seconds(0)));
+    BOOST_TEST((whole.optimizer_launch > Seconds(0)));
+    BOOST_TEST((whole.optimizer_launch == none.optimizer_launch));
+    BOOST_TEST((whole.units.at(1).forward == none.units.at(1).forward));
+  }
 }
 
 // CUDA_LAUNCH_BLOCKING: kernels and launches take turns, so that a pass takes both.

@@ -84,5 +84,21 @@ BOOST_AUTO_TEST_CASE(attention_in_fp8_takes_its_share_of_16_bits) {
   }
 }
 
+// Heads of 108 on an A100: batched products begin at every 8 bytes, and others are as before.
+BOOST_AUTO_TEST_CASE(batched_products_off_16_bytes_are_slow_on_an_a100_alone) {
+  using enum KernelModel::Role;
+  const auto time = [](const char* name, double batch, double width) {
+    const Gpu gpu = known_gpu(name);
+    return KernelModel(gpu, Precision::bf16).product({2048, 2048, width, batch}, forward);
+  };
+  const Gpu gpu = known_gpu("A100-SXM-80");
+  const double rate = gpu.multiprocessors() * gpu.curves->batched_by_four.value();
+  const double work = 2 * 64.0 * 2048 * 2048 * 108;
+  BOOST_TEST(std::abs(time("A100-SXM-80", 64, 108).value() * rate / work - 1) < 1e-9);
+  BOOST_TEST((time("A100-SXM-80", 64, 108) > 4.0 * time("A100-SXM-80", 64, 112)));
+  BOOST_TEST((time("A100-SXM-80", 1, 108) < 1.5 * time("A100-SXM-80", 1, 112)));
+  BOOST_TEST((time("H100-SXM", 64, 108) < 1.5 * time("H100-SXM", 64, 112)));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

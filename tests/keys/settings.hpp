@@ -156,7 +156,7 @@ inline std::vector<std::vector<std::string>> more_options() {
        built_in + "}"},
       {"strategy={zero: {stage: 1, bucket_cap_mb: 25, overlap_grad_reduce: true, "
        "overlap_param_gather: true, grad_reduce_in_fp32: true, check_for_nan_in_grad: false, "
-       "fp8_param_gather: false, algorithm: ring}, "
+       "fp8_param_gather: false, fp4_param_gather: false, algorithm: ring}, "
        "tensor_parallel: 2, sequence_parallel: true, tp_comm_overlap: true}",
        built_in + "}"},
       {"strategy={ddp: {overlap_grad_reduce: true, overlap_param_gather: false, "

@@ -6,6 +6,7 @@
 
 #include "kept.hpp"
 #include "model/layers.hpp"
+#include "model/stages.hpp"
 
 namespace rehearse {
 BOOST_AUTO_TEST_SUITE(saved_test)
@@ -245,6 +246,22 @@ BOOST_AUTO_TEST_CASE(fabrics_copy_of_the_logits_is_held_during_backward) {
   BOOST_TEST(more(0) == 10, percent);
   BOOST_TEST(more(8) > 4);
   BOOST_TEST(more(8) < 4 + 6.0 / 8);
+}
+
+/// DeepSpeed's and Aleph-Alpha's engines hold what the last layer gave the loss: 2 bytes of each
+/// logit beside what an fp32 loss has of them. A kernel that writes gradients over logits has them.
+BOOST_AUTO_TEST_CASE(an_engine_holds_the_last_stages_logits_during_backward) {
+  constexpr double kLogits = 2 * 512 * 32000;
+  const auto more = [&](Loss loss) {
+    const Model model = build_architecture("small_llama", {.sequence = 512, .loss = loss});
+    Model last = stage_of(model, {{1, model.units.size()}});
+    const TapeOptions options{.precision = Precision::bf16_pure, .batch = 2};
+    const double without = live_peak(memory_tape(last, options));
+    last.chunks.back().holds_output = true;
+    return (live_peak(memory_tape(last, options)) - without) / kLogits;
+  };
+  BOOST_TEST(more(Loss::cross_entropy_fp32) == 2, boost::test_tools::tolerance(1e-9));
+  BOOST_TEST(more(Loss::fused_logits) < 0.5);
 }
 
 /// A chunk that goes back at once holds its logits, their log-softmax and two gradients, 2 bytes

@@ -152,6 +152,8 @@ RankShare LayoutBuilder::share_of(int rank) const {
   std::vector<UnitRange> own;
   for (const int stage : order_.stages[at]) own.push_back(ranges_[static_cast<std::size_t>(stage)]);
   RankShare share{.model = stage_of(job_.model, own), .plan = {}, .units = {}};
+  for (Chunk& chunk : share.model.chunks)
+    chunk.holds_output = options_.holds_outputs && chunk.has_loss;
   for (const auto& [first, end] : own)
     for (std::size_t unit = first; unit < end; ++unit) share.units.push_back(unit);
   StagePlan& plan = share.plan;

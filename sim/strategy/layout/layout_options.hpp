@@ -60,6 +60,8 @@ struct Layout {
   /// (torch.distributed.pipelining); else it asks for what its next computation needs before this
   /// one.
   bool lists_receives = false;
+  /// The engine of a pipeline holds the last stage's logits while it goes back.
+  bool holds_outputs = false;
   int micro_batches = 1;  ///< of a step, of a replica of the model
   /// A step is so many rounds of the schedule, between which the pipeline drains; each has its part
   /// of the micro-batches.

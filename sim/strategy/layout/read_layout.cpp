@@ -103,6 +103,7 @@ void read_pipeline(Map& map, Framework& framework, Layout& layout) {
   if (layout.mesh.pipeline > 1) {
     framework.note("pipeline.runtime");
     layout.lists_receives = framework.word("pipeline.runtime") == "torch";
+    layout.holds_outputs = framework.word("pipeline.runtime") == "deepspeed";
     layout.scatter_gather_tensors_in_pipeline = !layout.lists_receives;
   }
   std::optional<Value> value = map.optional("pipeline");

@@ -86,7 +86,7 @@ Bytes BufferedGradients::cap(std::size_t part) const {
 void BufferedGradients::setup() {
   if (plan_.expert_replicas_group)
     expert_nccl_ = builder_.lane("nccl (experts' replicas)", LaneKind::communication);
-  hold_parameters(builder_, options_.fp8_param_gather);
+  hold_parameters(builder_, options_.fp8_param_gather || options_.fp4_param_gather);
   hold_surroundings(builder_);
   for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket)
     builder_.hold(builder_.tensor(MemoryKind::gradients, buckets_[bucket].size,

@@ -56,6 +56,7 @@ void Player::play_whole() {
 void Player::play_chunk(const Chunk& chunk) {
   end_ = static_cast<std::uint32_t>(chunk.end);
   has_loss_ = chunk.has_loss;
+  holds_output_ = chunk.holds_output;
   recorder_.begin_chunk();
   recorder_.begin_unit(static_cast<std::uint32_t>(chunk.first));
   values_.clear();

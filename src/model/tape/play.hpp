@@ -104,6 +104,7 @@ class Player {
   std::map<std::uint32_t, std::uint32_t> last_units_;  ///< that read a value
   std::uint32_t end_ = 0;                              ///< past the last unit of what is played
   bool has_loss_ = true;
+  bool holds_output_ = false;     ///< Chunk::holds_output
   Value rotary_;                  ///< cosines and sines that all layers share
   std::map<bool, Tensor> masks_;  ///< of scores that are written out; true: of sliding layers
   Tensor slopes_ = undefined();   ///< what ALiBi adds to scores

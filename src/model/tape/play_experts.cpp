@@ -3,6 +3,7 @@
 // of absent experts are masked under expert parallelism alone; 5.17 masked them always), and as
 // stacks do that exchange tokens.
 #include <cmath>
+#include <optional>
 
 #include "model/layers.hpp"
 #include "model/tape/operators.hpp"
@@ -21,8 +22,10 @@ Tensor transposed(const Tensor& t) {
 }
 
 struct GroupedWeights {
-  Parameter parameter;        ///< experts by out by in
-  bool transposed = false;    ///< experts by in by out
+  Parameter parameter;      ///< experts by out by in
+  bool transposed = false;  ///< experts by in by out
+  /// Experts by out, which the products' epilogues add and sum the gradient of.
+  std::optional<Parameter> bias = std::nullopt;
   Tensor ends = undefined();  ///< the last row of each, if a kernel of PyTorch's asks for them
 };
 
@@ -43,14 +46,17 @@ Tensor grouped_product(Recorder& r, const Tensor& input, const GroupedWeights& w
     output = r.call("_grouped_mm", {&x, &right, &weights.ends}, Sizes{x.sizes[0], right.sizes[2]},
                     x.type);
   }
-  r.connect(output, {x, weight},
+  Tensors inputs = {x, weight};
+  if (weights.bias) inputs.push_back(parameter(r, *weights.bias));
+  r.connect(output, inputs,
             [&r, widened, direct, right, ends = weights.ends, inputs = x.sizes,
              sizes = weight.sizes, trained = weight.needs_gradient(), type = x.type,
-             saved = weight.needs_gradient() ? x.detached() : undefined()](
+             bias = weights.bias, saved = weight.needs_gradient() ? x.detached() : undefined()](
                 const Gradients& gradients) -> Gradients {
               const Tensor wide = widened();
               const Tensor& dy = gradients[0];
               Gradients results = {undefined(), undefined()};
+              if (bias) results.push_back(trained ? r.take(bias->sizes, type) : undefined());
               if (trained) {
                 const Tensor left = transposed(direct ? saved : dy);
                 results[1] = r.call("_grouped_mm", {&left, direct ? &dy : &saved, &ends}, sizes,
@@ -71,6 +77,29 @@ Tensor with_expert_bias(Recorder& r, const Tensor& product, const Parameter& bia
   return add_in_place(r, product, chosen);
 }
 
+/// TEGroupedMLP._apply_bias (megatron/core/transformer/moe/experts.py): of each expert's rows, its
+/// bias times the router's weights is added, and torch.cat joins them again.
+Tensor with_weighted_biases(Recorder& r, const Tensor& product, const Parameter& bias,
+                            const Tensor& weights) {
+  const std::int64_t experts = bias.sizes[0];
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(experts), product.sizes[0] / experts);
+  counts.back() += product.sizes[0] % experts;
+  const Tensors rows = split(r, product, 0, counts), shares = split(r, weights, 0, counts);
+  const Tensors biases =
+      split(r, parameter(r, bias), 0, std::vector<std::int64_t>(counts.size(), 1));
+  Tensors sums;
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    sums.push_back(add(r, rows[i], multiply(r, biases[i], shares[i])));
+  return to(r, concatenate(r, sums, 0), product.type);
+}
+
+/// weighted_bias_quick_geglu_impl's clamps before its kernel (megatron/core/fusions/
+/// fused_bias_geglu.py): gate and up, and both side by side again.
+Tensor clamped_halves(Recorder& r, const Tensor& both) {
+  const Tensors halves = chunk(r, both, 2);
+  return concatenate(r, {clamp(r, halves[0], false, true), clamp(r, halves[1], true, true)}, 1);
+}
+
 /// SwiGLU of GPT-OSS: gate and up are each other channel, clamped; the gate's sigmoid is of a
 /// multiple, up gets 1 more.
 Tensor clamped_product(Recorder& r, const Tensor& both) {
@@ -81,6 +110,9 @@ Tensor clamped_product(Recorder& r, const Tensor& both) {
   const Tensor glu = multiply(r, low, unary_of_output(r, scale(r, low), kSigmoid));
   return multiply(r, add_number(r, between), glu);
 }
+
+/// As Megatron-LM's TEGroupedMLP: what its fused products have in their epilogues stands apart.
+bool as_megatron(const ExpertGroup& o) { return o.weighs_activation && !o.grouped; }
 
 /// What stands between an expert's products as one kernel, which keeps its input, and where it
 /// multiplies by the router's weights these, too.
@@ -155,8 +187,11 @@ Tensor router_logits(Recorder& r, const Tensor& x, const ExpertGroup& o, Weights
 
 Tensor Player::between_products(const ExpertGroup& o, const Tensor& first, const Tensor& weights) {
   Recorder& r = recorder_;
-  if (r.compiled())
-    return fused_rows(r, first, o.weighs_activation ? weights : undefined(), o.width);
+  if (r.compiled()) {
+    const bool apart = as_megatron(o) && o.clamped && o.gated;
+    return fused_rows(r, apart ? clamped_halves(r, first) : first,
+                      o.weighs_activation ? weights : undefined(), o.width);
+  }
   Tensor made;
   if (o.gated && o.clamped) {
     made = clamped_product(r, first);
@@ -250,11 +285,19 @@ Tensor Player::exchanged_experts(const Layer& layer) {
   };
   const Tensor x = o.latent > 0 ? projected(input(layer), 0, hidden) : input(layer);
   Tensor biases;
-  const auto product = [&](const Tensor& in, std::int64_t wide) {
-    const Parameter weights = own.take({o.own(), wide, in.sizes.back()});
-    const Tensor out = grouped_product(r, in, {.parameter = weights});
-    if (!o.biases) return out;
-    return with_expert_bias(r, out, own.take({o.own(), wide}), routing.experts, biases);
+  const bool library = r.compiled() && o.weighs_activation;
+  const auto product = [&](const Tensor& in, std::int64_t wide, bool second) {
+    GroupedWeights weights{.parameter = own.take({o.own(), wide, in.sizes.back()})};
+    if (!o.biases) return grouped_product(r, in, weights);
+    const Parameter bias = own.take({o.own(), wide});
+    const bool behind = second && as_megatron(o);
+    if (library && !behind) weights.bias = bias;
+    const Tensor out = grouped_product(r, in, weights);
+    if (!library) return with_expert_bias(r, out, bias, routing.experts, biases);
+    if (!behind) return out;
+    return with_weighted_biases(
+        r, out, bias,
+        computed == rows ? routing.weights : exchanged(r, routing.weights, {computed, 1}));
   };
   // To the ranks that hold the experts, sorted by expert there, and copies to those that share one.
   const auto dispatched = [&](Tensor sent) {
@@ -271,12 +314,12 @@ Tensor Player::exchanged_experts(const Layer& layer) {
   Tensor activated;
   {
     const Tensor selected = dispatched(gathered(r, by_token, routing.order, {rows, hidden}));
-    const Tensor first = product(selected, o.wide());
+    const Tensor first = product(selected, o.wide(), false);
     const bool whole = r.remakes(o.remakes_activation || layer.remade);
     activated = between_products(o, first, routing.weights);
     r.remakes(whole);
   }
-  const Tensor out = combined(product(activated, hidden));
+  const Tensor out = combined(product(activated, hidden, true));
   activated = undefined();
   Tensor back = out;
   if (!o.weighs_activation)

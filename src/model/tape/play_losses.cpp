@@ -18,6 +18,7 @@ Tensor Player::total_loss() {
 
 Tensor Player::loss(const Layer& layer) {
   Tensor& logits = values_.at(layer.input).front();
+  if (holds_output_) outputs_.push_back(logits.detached());
   switch (layer.loss) {
     case Loss::cross_entropy:
       return cross_entropy(recorder_, logits);

@@ -33,6 +33,9 @@ RELEASES = {"25.11": "v0.2.0", "26.02": "v0.3.0", "26.02.01": "v0.3.1", "26.04":
 BRIDGE = {"GPT-OSS-120B": ("GPT_OSS_120B", "{use: gpt_oss_120b"),
           "Qwen3-235B-A22B": ("QWEN3_235B_A22B", "{use: qwen3_235b_a22b"),
           "Nemotron_3_Super": ("NEMOTRON_3_SUPER", "{transformer: " + SUPER)}
+# What a source says of a row itself: it is predicted and shown, and counts in no mean.
+FOOTNOTES = {"megatron-bridge/022": "regressed fused experts' kernels (cudnn-frontend#256; "
+                                    "footnote of the table, release notes of v0.5.1)"}
 PRECISIONS = {"BF16": "bf16_master", "FP8": "fp8", "FP8-CS": "fp8", "MXFP8": "mxfp8",
               "NVFP4": "nvfp4", "FP16": "fp16_master"}
 
@@ -71,6 +74,14 @@ def recipe(recipes, row):
             if not found or settings["global_batch_size"] == number(row, "global_batch"):
                 found = settings
     return found
+
+
+def ran_as_recipe(row, says):
+    """The recipe has the row's GPUs, batch and degrees. So its micro-batch is what ran."""
+    return all(says.get(key, 1) == number(row, column) for key, column in (
+        ("num_gpus", "gpus"), ("global_batch_size", "global_batch"),
+        ("pipeline_model_parallel_size", "pp"), ("expert_model_parallel_size", "ep"))
+    ) and "micro_batch_size" in says
 
 
 def replicas(precision, **more):
@@ -121,8 +132,11 @@ def bridge(row, recipes):
     says = recipe(recipes, row)
     precision = PRECISIONS[row["precision"]]
     model = BRIDGE[row["model"]][1]
+    micro_batch = number(row, "micro_batch")
+    if ran_as_recipe(row, says):  # row 254: its table has another GPU's micro-batch
+        micro_batch = says["micro_batch_size"]
     modules = says.get("recompute_modules") or []
-    sets = [f"model={model}, sequence: {row['seq_len']}, batch_per_gpu: {row['micro_batch']}, "
+    sets = [f"model={model}, sequence: {row['seq_len']}, batch_per_gpu: {micro_batch}, "
             f"precision: {precision}"
             + (", experts_implementation: grouped_mm" if says.get("cutedsl_fused_grouped_mlp") else "")
             # nemotron_3_super_bf16_with_nvfp4_mixed; of the rest of its te_quant.cfg nothing can be said.
@@ -135,7 +149,9 @@ def bridge(row, recipes):
     flex = says.get("moe_flex_dispatcher_backend")
     experts = ["imbalance: 1", "dispatch: " + ("deepep" if flex else "all_to_all")]
     if flex == "hybridep":
-        experts.append("num_sms: 16")  # Megatron-Core's moe_hybridep_num_sms
+        # _set_common_perf_overrides (overrides.py) where the recipe has HybridEP before it, as
+        # GPT-OSS does; else Megatron-Core's moe_hybridep_num_sms.
+        experts.append(f"num_sms: {32 if 'GPT' in row['model'] else 16}")
     if says.get("moe_a2a_overlap"):
         experts.append("overlap_moe_expert_parallel_comm: true")
     layout = [replicas(precision), *degrees(row), "experts: {" + ", ".join(experts) + "}"]
@@ -144,7 +160,7 @@ def bridge(row, recipes):
     sets += ["strategy={" + ", ".join(layout) + "}", "framework=megatron"]
     graph = says.get("cuda_graph_impl", "none")
     if graph == "full_iteration":
-        sets.append("run.efficiency.host_launch=0s")
+        sets.append("run.efficiency.cuda_graph_scope=[full_iteration]")
     elif graph != "none" and says.get("cuda_graph_scope"):
         sets.append("run.efficiency.cuda_graph_scope=[" + ", ".join(says["cuda_graph_scope"]) + "]")
     return sets
@@ -163,10 +179,22 @@ def dense(row, _):
 
 
 def mlperf(row, _):
-    """MLPerf 5.1 on NeMo: full graphs; adapters on linear_qkv and linear_proj, as NeMo names them."""
+    """MLPerf 5.1 on NeMo: full graphs; adapters on linear_qkv and linear_proj, as NeMo names them.
+    Weights are kept in 8 bits alone: LoRA's model is made under TransformerEngine's fp8_model_init
+    (Dell's llama2_70b_lora/implementations/nemo/custom_llama.py, where the files are public), that
+    of 8B has FP8_PARAM_GATHER=True (Lambda's gb300_0922/config_common.sh; in NVFP4 False).
+    Adapters' gradients wait for backward's end, and context ranks exchange heads (Dell's
+    conf/megatron_gpt_peft_tuning_config.yaml: DDP_OVERLAP_GRAD_REDUCE False, CP_COMM_TYPE a2a)."""
     precision = PRECISIONS[row["precision"]]
-    layout = [replicas(precision), *degrees(row)]
     lora = "LoRA" in row["model"]
+    words = {"overlap_grad_reduce": "false", "overlap_param_gather": "false"} if lora else {}
+    if precision == "fp8":
+        words["fp8_param_gather"] = "true"
+    if lora and precision == "nvfp4":  # fp4_param; 16 bits of 70B would not fit beside the rest
+        words["fp4_param_gather"] = "true"
+    layout = [replicas(precision, **words),
+              *(w.replace("context_parallel: ", "context_parallel: {method: ulysses, degree: ") + "}"
+                if lora and w.startswith("context") else w for w in degrees(row))]
     network = ("{transformer: {layers: 80, hidden_size: 8192, heads: 64, kv_heads: 8, "
                "intermediate_size: 28672, vocab_size: 32000}" if lora else LLAMA["8"])
     # NeMo's scripts/performance/llm/mlperf_lora_llama2_70b.py: fp8_dot_product_attention both ways;
@@ -176,7 +204,7 @@ def mlperf(row, _):
     return [f"model={network}, sequence: {row['seq_len']}, batch_per_gpu: {row['micro_batch']}, "
             f"precision: {precision}{adapters}}}",
             "strategy={" + ", ".join(layout) + "}", "framework=megatron",
-            "run.efficiency.host_launch=0s"]
+            "run.efficiency.cuda_graph_scope=[full_iteration]"]
 
 
 def bigscience(row, _):
