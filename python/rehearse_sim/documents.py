@@ -112,6 +112,7 @@ class _ReportMemory(TypedDict):
     used_bytes: float
     fits: bool | None
     verdict: str | None
+    needed_interval_bytes: list[float] | None
     out_of_memory: ReportMemoryOutOfMemory | None
     largest_batch_per_gpu: int | None
     programs: list[ReportMemoryPrograms]
@@ -770,6 +771,7 @@ class ModelUnits(TypedDict):
     active_parameters: int
     flops_forward: float
     saved_bytes: float
+    kernels: float
 
 
 class Model(TypedDict):
@@ -819,6 +821,7 @@ class Decode(TypedDict):
     format: str
     tensor_parallel: int
     attention_data_parallel: int
+    expert_parallel: int
     prompt_tokens: float
     response_tokens: float
     weights_bytes: float

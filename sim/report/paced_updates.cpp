@@ -27,7 +27,7 @@ double gpus_per_worker(const Scenario& scenario) {
 }
 
 /// What forecasts do not model: workers that drift apart, and updates of another kind at the start.
-std::vector<Doubt> left_out_of(const Strategy& strategy, bool whole_run) {
+std::vector<Doubt> left_out_of(const Strategy& strategy, bool has_all_steps) {
   std::vector<Doubt> doubts;
   if (const int steps = local_steps(strategy); steps > 1)
     doubts.push_back(
@@ -37,7 +37,7 @@ std::vector<Doubt> left_out_of(const Strategy& strategy, bool whole_run) {
   if (strategy.local_sgd && strategy.local_sgd->outer)
     doubts.push_back({"outer optimizer", "outer optimizer: what it changes is not modelled"});
   const auto* server = server_in(strategy);
-  if (server != nullptr && server->warmup_rounds > 0 && !whole_run)
+  if (server != nullptr && server->warmup_rounds > 0 && !has_all_steps)
     doubts.push_back({"warm-up", fmt::format("warm-up: its {} synchronous rounds are left out; all "
                                              "updates count as those after it",
                                              server->warmup_rounds)});
@@ -48,7 +48,8 @@ std::vector<Doubt> left_out_of(const Strategy& strategy, bool whole_run) {
 
 PacedUpdates paced_updates(const Basis& basis, const Report& report, bool whole_run) {
   PacedUpdates paced;
-  paced.left_out = left_out_of(basis.facts.scenario.strategy, whole_run);
+  paced.left_out = left_out_of(basis.facts.scenario.strategy,
+                               whole_run || basis.facts.scenario.run.until == RunUntil::steps);
   paced.pace.samples_per_s = report.samples_per_s;
   const int local = local_steps(basis.facts.scenario.strategy);
   paced.pace.samples_per_update = static_cast<double>(report.global_batch) / local;

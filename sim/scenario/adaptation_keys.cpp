@@ -126,6 +126,8 @@ Model read_adaptation(Map& map, Model model, Precision precision,
   if (const auto quantization = map.optional("quantization"))
     read_quantization(*quantization, how.lora.has_value(), how);
   if (!culprit) return model;
+  const char* const remedy =
+      how.lora ? "" : "train some of it, or write rl: {algorithm: scoring} in its place";
   try {
     Model adapted = adapt(std::move(model), how);
     applied = how;
@@ -133,7 +135,7 @@ Model read_adaptation(Map& map, Model model, Precision precision,
                                       adapted.trainable_parameters(), adapted.parameters()));
     return adapted;
   } catch (const std::invalid_argument& wrong) {
-    culprit->fail(wrong.what());
+    culprit->fail(wrong.what(), remedy);
   }
 }
 

@@ -128,6 +128,19 @@ constexpr Choices<GraphScope> kGraphScopes = {{"attn", GraphScope::attn},
                                               {"mamba", GraphScope::mamba},
                                               {"full_iteration", GraphScope::full_iteration}};
 
+/// A list of them, or one.
+Form<std::vector<GraphScope>> graph_scopes() {
+  const auto one = form::choice(kGraphScopes);
+  const auto many = form::list(one);
+  return {one.type | many.type,
+          [one = one.read, many = many.read](const Value& value) {
+            return value.is_list() ? many(value) : std::vector<GraphScope>{one(value)};
+          },
+          {},
+          {},
+          false};
+}
+
 /// Models whose times are given do not use it, and the costs state it: it has no defaults here.
 Fields<AnalyticEfficiency> efficiency_fields() {
   using E = AnalyticEfficiency;
@@ -144,7 +157,7 @@ Fields<AnalyticEfficiency> efficiency_fields() {
       silent("cuda_launch_blocking", &E::launch_blocking,
              "The environment's CUDA_LAUNCH_BLOCKING=1: the host waits for each kernel. Exchanges "
              "that overlap still do."),
-      silent("cuda_graph_scope", &E::graphs, form::list(form::choice(kGraphScopes)),
+      silent("cuda_graph_scope", &E::graphs, graph_scopes(),
              "What of each block CUDA graphs hold (--cuda-graph-scope); their memory is not "
              "counted.")};
 }

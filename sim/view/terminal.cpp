@@ -7,6 +7,7 @@
 
 #include "report/memory_verdict.hpp"
 #include "report/prediction_interval.hpp"
+#include "scenario/limits.hpp"
 #include "view/answer.hpp"
 #include "view/collectives.hpp"
 #include "view/cost_views.hpp"
@@ -292,7 +293,7 @@ void add_help(const Report& report, Page& page) {
   if (report.memory && report.memory->would_fit) add_would_fit(*report.memory, page, kTold);
   const std::optional<std::int64_t> batch =
       report.memory ? report.memory->largest_batch_per_gpu : std::nullopt;
-  if (batch && *batch > report.batch_per_gpu) {
+  if (batch && *batch > report.batch_per_gpu && *batch < kLargestBatch) {  // else none is known
     page.wrapped_field(
         name, Ink::plain,
         fmt::format("batches up to {} per GPU fit: --set model.batch_per_gpu={}, if they train as "
