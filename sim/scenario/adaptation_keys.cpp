@@ -126,8 +126,10 @@ Model read_adaptation(Map& map, Model model, Precision precision,
   if (const auto quantization = map.optional("quantization"))
     read_quantization(*quantization, how.lora.has_value(), how);
   if (!culprit) return model;
-  const char* const remedy =
-      how.lora ? "" : "train some of it, or write rl: {algorithm: scoring} in its place";
+  std::string remedy;
+  if (!how.lora) remedy = "leave some of it out of `frozen`";
+  if (!how.lora && model.tokens_per_sample > 0)
+    remedy += ", or write rl: {algorithm: scoring}, which is a forward pass alone";
   try {
     Model adapted = adapt(std::move(model), how);
     applied = how;
