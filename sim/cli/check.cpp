@@ -1,6 +1,8 @@
 // `rehearse check FILE...`: all that is wrong in files, without a simulation.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/error.hpp"
 #include "base/quoting.hpp"
 #include "cli/commands.hpp"
@@ -86,16 +88,23 @@ void format(const std::filesystem::path& file, const CheckedFile& found, bool is
 void check(const CheckCommand& command) {
   std::string text;
   ExitCode code = ExitCode::success;
+  std::vector<std::pair<std::filesystem::path, CheckedFile>> all;
   for (const std::filesystem::path& word : command.files) {
     const std::filesystem::path file = command.fix || (command.format && word != "-")
                                            ? word
                                            : input_file(word, {"", "studies", "plans"});
-    const CheckedFile found = checked(file, command);
+    all.emplace_back(file, checked(file, command));
+  }
+  // `--format json` names a file: nothing is written where one is missing.
+  const bool writes = std::ranges::none_of(all, [](const auto& one) {
+    return one.second.wrong && one.second.wrong->code() == ExitCode::missing;
+  });
+  for (const auto& [file, found] : all) {
     if (found.wrong) {
       text += (text.empty() ? "" : "\n\n") + std::string(found.wrong->what());
       if (code != ExitCode::input) code = found.wrong->code();
     } else if (command.format) {
-      format(file, found, word == "-", command.quiet);
+      if (writes) format(file, found, file == "-", command.quiet);
     } else if (!command.quiet) {
       write_stdout(fmt::format("{}: {}, no mistakes\n", file.string(), found.kind));
     }

@@ -146,6 +146,10 @@ void run_rl_plan(const Document& document, const PlanCommand& command) {
                answer);
   if (plan.rows.empty() || !plan.rows.front().report)
     throw Error(ExitCode::refuted, "rehearse plan: no split of these GPUs is feasible");
+  if (!plan.rows.front().report->fits())
+    throw Error(ExitCode::refuted,
+                "rehearse plan: no split of these GPUs fits\n"
+                "remedy: more nodes, or rl.generator.trainer_sleeps: true");
 }
 
 /// An Error (ExitCode::refuted) where nothing is feasible.

@@ -155,8 +155,9 @@ Fields<RlOptions> rl_fields() {
       silent("teacher", &R::teacher,
              "Of distillation: the network whose forward pass runs on the trainer's layout, named "
              "as model's own is (use or hf)."),
-      field("critic", &R::critic, "Values are computed, and their network trained, as the policy.",
-            "PPO"),
+      silent("critic", &R::critic, "Values are computed, and their network trained, as the policy.",
+             "PPO; verl algorithm.adv_estimator: gae")
+          .otherwise("(true of ppo)"),
       field("reward", &R::reward, "Time of all rewards that nothing computes beside."),
       field("updates", &R::updates, form::integer(1, kMost),
             "Of the optimizer, over the responses.", "verl ppo_mini_batch_size"),
@@ -218,6 +219,8 @@ void check_rl(Map& map, RlOptions& rl) {
             "leave it out, or take algorithm: grpo");
     return;
   }
+  if (rl.algorithm == RlAlgorithm::ppo && !map.has("critic"))
+    rl.critic = map.string_or("critic", "true") == "true";
   if (rl.critic && rl.algorithm != RlAlgorithm::ppo)
     map.at_key("critic").fail(
         fmt::format("{} has no values that a critic would tell", to_string(rl.algorithm)),

@@ -95,7 +95,10 @@ RlPlan rl_plan(const Document& document,
   }
   std::ranges::stable_sort(plan.rows, [](const RlPlanRow& a, const RlPlanRow& b) {
     if (rank_of(a) != rank_of(b)) return rank_of(a) < rank_of(b);
-    return a.report && a.report->step < b.report->step;
+    if (!a.report || !b.report || a.report->step != b.report->step)
+      return a.report && b.report && a.report->step < b.report->step;
+    return a.split.staleness.limit <
+           b.split.staleness.limit;  // of equal steps, the fresher responses
   });
   return plan;
 }

@@ -76,7 +76,7 @@ void UnitTapes::sent(std::size_t chunk, bool forward, OpId op) {
   if (chunks_[slot_].empty()) return;
   const ChunkTensors& own = chunks_[slot_][chunk];
   const auto& id = forward ? own.sent : own.sent_gradient;
-  if (id) builder_.give(op, *id);
+  if (id && !(forward && own.keeps_sent)) builder_.give(op, *id);
 }
 
 void UnitTapes::give_gradients(OpId op) {

@@ -134,7 +134,7 @@ void UnitTapes::add_chunk(std::size_t chunk, const MemoryTape& tape,
   };
   ChunkTensors& own = chunks_.back()[chunk];
   own = {id_of(messages.received), id_of(messages.sent), id_of(messages.received_gradient),
-         id_of(messages.sent_gradient)};
+         id_of(messages.sent_gradient), messages.keeps_sent};
   if (own.received)
     std::erase(events(units.first).forward, TensorEvent{*own.received, Action::take});
   if (own.received_gradient)

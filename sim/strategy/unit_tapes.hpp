@@ -80,6 +80,7 @@ class UnitTapes {
   /// What a chunk receives and sends.
   struct ChunkTensors {
     std::optional<TensorId> received, sent, received_gradient, sent_gradient;
+    bool keeps_sent = false;  ///< ChunkTape's
   };
 
   void read_once(const MemoryTape& tape);

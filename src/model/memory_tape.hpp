@@ -54,7 +54,8 @@ struct UnitTape {
 struct ChunkTape {
   /// Taken by the first unit's forward, and kept until the chunk's backward is over.
   std::optional<std::uint32_t> received;
-  std::optional<std::uint32_t> sent;               ///< of the last unit's forward; never given back
+  std::optional<std::uint32_t> sent;  ///< of the last unit's forward; never given back
+  bool keeps_sent = false;  ///< but the chunk's backward reads what it sent, and gives it back
   std::optional<std::uint32_t> received_gradient;  ///< taken by the last unit's backward
   std::optional<std::uint32_t> sent_gradient;      ///< of the first unit's; never given back
 };

@@ -48,6 +48,26 @@ class ByHand(Scratch):
         gates, layers = 4 * 64 * (64 + 64), 2
         self.compare(networks.LstmTokens, 2.0 * gates * layers * LENGTH)
 
+    def test_stages_whose_output_is_saved(self) -> None:
+        """ReLU keeps what it gives: the stage that sends it gives it back in its own backward."""
+        import rehearse_sim
+
+        def make() -> Any:
+            blocks = [torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU()) for _ in range(4)]
+            return torch.nn.Sequential(*blocks)
+
+        own = rehearse_sim.capture(
+            make, lambda batch: torch.zeros(batch, 64), loss=lambda output: output.sum(),
+            path=self.folder / "relu.model.json",
+        )  # fmt: skip
+        step = rehearse_sim.predict({
+            "framework": "torch", "model": {"captured": str(own.path), "batch_per_gpu": 8},
+            "cluster": {"use": "dgx_h100"}, "strategy": {"ddp": {}, "pipeline_parallel": 2},
+            "optimizer": {"adamw": {}},
+        })  # fmt: skip
+        sizes = {one["name"] for one in step.stages}
+        self.assertEqual(len(sizes), 2)
+
     @support.needs("transformers")
     def test_code_that_comes_with_a_model_of_the_hub(self) -> None:
         from transformers import AutoConfig, AutoModel

@@ -151,6 +151,9 @@ const std::set<std::string> kDerived = {"answer",
                                         "step_time_interval_s[0]",
                                         "memory.fragmentation_bytes",
                                         "memory.used_bytes",
+                                        "memory.needed_interval_bytes",
+                                        "memory.needed_interval_bytes[0]",
+                                        "memory.needed_interval_bytes[1]",
                                         "memory.verdict",
                                         "compute[0].families[0].share"};
 const std::set<std::string> kOptional = {"stages", "memory.would_fit"};
@@ -296,7 +299,8 @@ BOOST_AUTO_TEST_CASE(what_is_no_report_is_refused) {
   BOOST_TEST(error_of("{}") == "report: error: schema: expected a text; got nothing");
   BOOST_TEST(error_of("{\"schema\": \"rehearse.study/1\"}") ==
              "report: error: schema: expected \"rehearse.report/1\"; got the text "
-             "\"rehearse.study/1\"");
+             "\"rehearse.study/1\"\nremedy: give a report of a training, which `rehearse run "
+             "--format json` writes");
   BOOST_CHECK_EXCEPTION(report_from_json("{}", "runs/a.json"), InputError, [](const auto& error) {
     return std::string(error.what()) == "runs/a.json: error: schema: expected a text; got nothing";
   });

@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(json_has_the_schemas_keys_in_their_order) {
              {"allocated_peak_bytes", "reserved_peak_bytes", "by_kind", "peak_at",
               "largest_at_peak", "fragmentation_bytes", "alloc_retries", "context_bytes",
               "communicators_bytes", "capacity_bytes", "used_bytes", "fits", "verdict",
-              "out_of_memory", "largest_batch_per_gpu", "programs"});
+              "needed_interval_bytes", "out_of_memory", "largest_batch_per_gpu", "programs"});
   check_keys(json["memory"]["by_kind"],
              {"parameters_bytes", "gradients_bytes", "optimizer_state_bytes", "activations_bytes",
               "buckets_bytes", "gathered_bytes", "workspace_bytes", "communication_bytes"});

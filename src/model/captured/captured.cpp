@@ -143,7 +143,10 @@ class TapeWriter {
     }
     write_units(first, chunk.end);
     std::vector<TapeEvent>& close = tape_.units[first].backward;
-    if (!behind.empty() && open_.erase(behind[0]) > 0) own.sent = ids_[behind[0]];
+    if (!behind.empty() && step_.tensors[behind[0]].unit >= begin) {
+      own.sent = ids_[behind[0]];
+      own.keeps_sent = open_.erase(behind[0]) == 0;  // such as ReLU's output
+    }
     if (!before.empty()) {
       own.sent_gradient = gradient_of(before[0], first);
       close.push_back({*own.received, false});
