@@ -17,7 +17,7 @@ struct ModelCommand {
   AnswerOptions answer;
 };
 
-/// What it is computed in: as asked, or else as it was captured.
+/// Its precision: as asked, or else as it was captured.
 Precision precision_of(const Model& model, const std::string& asked) {
   if (!model.captured) return asked.empty() ? Precision::bf16_pure : parse_precision(asked);
   const Precision own = model.captured->precision;

@@ -237,8 +237,8 @@ void Player::start_compute(RankOp what, const Compute& compute) {
   shared_.call_in(duration, {kComputed, what.rank, what.op});
 }
 
-/// What its rank's stops add to a computation. Those of one that stands for others come behind
-/// them: the trace has it as often as it stands for one, and each stop once.
+/// A rank's stops add this to a computation. Where one stands for others, its stops come behind
+/// them all: the trace has the computation so many times, and each stop once.
 double Player::stopped_for(RankOp what, double duration) {
   if (!stops_.any()) return 0;
   double& left = ranks_[what.rank].until_stopped;

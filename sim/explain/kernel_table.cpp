@@ -22,7 +22,7 @@ std::vector<std::string> texts(const std::vector<captured::Tensor>& tensors, dou
   return all;
 }
 
-/// What a row does not show, and a time depends on: how operands lie, and options.
+/// A time depends on these, and a row does not show them: how operands lie, and options.
 std::vector<double> hidden(const captured::Kernel& kernel) {
   std::vector<double> all{kernel.backward ? 1.0 : 0.0};
   for (const auto* side : {&kernel.reads, &kernel.writes})
@@ -64,7 +64,7 @@ class Gatherer {
   }
 
   const std::vector<captured::Kernel>& kernels() const { return kernels_; }
-  /// Of each kernel.
+  /// The row of each kernel.
   const std::vector<std::size_t>& rows_of_kernels() const { return row_of_; }
   std::vector<KernelRow> take_rows() { return std::move(rows_); }
 

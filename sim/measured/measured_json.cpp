@@ -11,7 +11,7 @@ namespace {
 
 std::string answer_of(const MeasuredFolder& measured) { return answer(measured); }
 
-/// What says whose measurements these are.
+/// The fields that say whose measurements these are.
 constexpr auto header() {
   using One = MeasuredFolder;
   return std::tuple(derived<One>("answer", answer_of), field("name", &One::name),

@@ -55,7 +55,7 @@ StudyIdentity identity_of(const Study& study, const std::string& program) {
   return identity;
 }
 
-/// Of the batches that `file` has not; stopped, those that are done are kept there.
+/// Bounds of all batches. Those that `file` lacks are computed, and kept there when it is stopped.
 std::vector<Bound> bounds_of(const Study& study, const PlanSimulator& simulator,
                              const std::filesystem::path& file, const ChildLimits& limits,
                              const std::function<void(const SweepProgress&)>& progress) {

@@ -21,9 +21,9 @@ struct MemoryFit {
   MemoryVerdict verdict = MemoryVerdict::unknown;
   Bytes used;      ///< MemoryReport::used(): reserved (on a CPU allocated), context, communicators
   Bytes capacity;  ///< 0: not known
-  /// What must be there: the peak, what lies beside the allocator, and half of its cache, of which
-  /// it can give back some. A play that fills the GPU ends with as much cache as there was room
-  /// for, and one that fails needed all of the GPU at least. So more tensors never need less.
+  /// So much must be there: the peak, what lies beside the allocator, and half of its cache, of
+  /// which it can give back some. A play that fills the GPU ends with as much cache as there was
+  /// room for, and one that fails needed all of the GPU at least. So more tensors never need less.
   Bytes needed;
   /// 90 % interval of the bytes needed: the low end of the peak with no cache beside it, the high
   /// end with all of it, and context and communicators.

@@ -16,9 +16,9 @@ struct ByGeneration {
   const T& of(bool is_blackwell) const { return is_blackwell ? blackwell : hopper; }
 };
 
-/// What grouped experts reach where few tokens come to each: `launch`, and then the bytes of those
-/// that are read over `share` w / (w + narrow) of the memory bandwidth, w the columns that a rank
-/// has of an expert; at most at `most`, where weights are unpacked on their way.
+/// Grouped experts take this long where few tokens come to each: `launch`, and then the bytes of
+/// those that are read over `share` w / (w + narrow) of the memory bandwidth, w the columns that a
+/// rank has of an expert; at most at `most`, where weights are unpacked on their way.
 struct ExpertKernel {
   double share = 0, narrow = 0;
   Seconds launch;

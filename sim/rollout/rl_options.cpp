@@ -219,9 +219,7 @@ void check_rl(Map& map, RlOptions& rl) {
             "leave it out, or take algorithm: grpo");
     return;
   }
-  if (rl.algorithm == RlAlgorithm::ppo && !map.has("critic"))
-    rl.critic = map.string_or("critic", "true") == "true";
-  if (rl.critic && rl.algorithm != RlAlgorithm::ppo)
+  if (rl.has_critic() && rl.algorithm != RlAlgorithm::ppo)
     map.at_key("critic").fail(
         fmt::format("{} has no values that a critic would tell", to_string(rl.algorithm)),
         "algorithm: ppo, or leave it out");
@@ -268,6 +266,8 @@ std::int64_t RlOptions::sequences() const {
   const bool pairs = algorithm == RlAlgorithm::dpo || algorithm == RlAlgorithm::reward;
   return pairs ? 2 * prompts : prompts;
 }
+
+bool RlOptions::has_critic() const { return critic.value_or(algorithm == RlAlgorithm::ppo); }
 
 bool RlOptions::has_reference() const {
   return reference.value_or(algorithm == RlAlgorithm::dpo || algorithm == RlAlgorithm::kto);

@@ -90,13 +90,13 @@ struct RlOptions {
   RlLengths lengths;
   /// A frozen policy's log-probabilities are computed; nothing: of DPO and KTO alone.
   std::optional<bool> reference;
-  bool old_log_probs = true;  ///< the policy's, before its first update
-  std::string teacher;        ///< of distillation: a network by its name or config; empty: none
-  bool critic = false;        ///< of PPO: values, and their own updates, as the policy's
-  Seconds reward{0};          ///< of all responses, beside nothing
-  std::int64_t updates = 1;   ///< of the optimizer in a step
-  std::int64_t epochs = 1;    ///< over the responses
-  bool packing = true;        ///< responses fill samples; else each is padded to the limit
+  bool old_log_probs = true;     ///< the policy's, before its first update
+  std::string teacher;           ///< of distillation: a network by its name or config; empty: none
+  std::optional<bool> critic{};  ///< values, and their own updates, as the policy's
+  Seconds reward{0};             ///< of all responses, beside nothing
+  std::int64_t updates = 1;      ///< of the optimizer in a step
+  std::int64_t epochs = 1;       ///< over the responses
+  bool packing = true;           ///< responses fill samples; else each is padded to the limit
   Balance balance = Balance::tokens;
   GeneratorOptions generator;
   StalenessOptions staleness;
@@ -106,6 +106,7 @@ struct RlOptions {
   /// Sequences of a step: responses; of DPO and reward models both of each pair.
   std::int64_t sequences() const;
   bool has_reference() const;
+  bool has_critic() const;  ///< as stated, else of ppo
 };
 
 /// Reads the section. InputError at the place that is wrong.

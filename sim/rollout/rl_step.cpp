@@ -53,7 +53,7 @@ int forward_passes_of(const RlOptions& options) {
   if (options.algorithm == RlAlgorithm::kto) return 1;  // of its KL term
   if (options.algorithm == RlAlgorithm::scoring) return 1;
   if (!generates(options.algorithm)) return 0;
-  return (options.old_log_probs ? 1 : 0) + (options.critic ? 1 : 0);
+  return (options.old_log_probs ? 1 : 0) + (options.has_critic() ? 1 : 0);
 }
 
 TrainerRun play(const RlOptions& options, Scenario trainer, bool needs_forward, bool intervals) {
@@ -69,7 +69,7 @@ TrainerRun play(const RlOptions& options, Scenario trainer, bool needs_forward, 
   if (needs_forward) run.parts.forward = forward_time(trainer);
   if (report.memory) {
     run.parts.peak = report.memory->used();
-    if (options.critic) run.parts.peak += trained_state(*report.memory);
+    if (options.has_critic()) run.parts.peak += trained_state(*report.memory);
     run.parts.capacity = report.memory->capacity;
     const auto& by_kind = report.memory->at_peak.by_kind;
     run.parts.resident = by_kind[static_cast<std::size_t>(MemoryKind::parameters)] +
@@ -124,13 +124,13 @@ void add_trainer_phases(const RlOptions& options, const TrainerRun& run, RlRepor
   const Seconds prepare = generates(options.algorithm) ? preparation() : Seconds(0);
   const int preparations = forward_passes_of(options) > 0 || options.has_reference() ? 2 : 1;
   phase("preparation", preparations * prepare);
-  phase(options.critic ? "log-probabilities, values" : "log-probabilities",
+  phase(options.has_critic() ? "log-probabilities, values" : "log-probabilities",
         forward_passes_of(options) * forward);
   const int references = options.algorithm == RlAlgorithm::kto ? 2 : 1;
   if (options.has_reference()) phase("reference", references * forward);
   phase("teacher", updates * run.teacher);
   if (!scores)
-    phase("training", (options.critic ? 2 : 1) * options.measured.training *
+    phase("training", (options.has_critic() ? 2 : 1) * options.measured.training *
                           static_cast<double>(options.epochs) * updates * parts.update);
 }
 
@@ -339,6 +339,8 @@ RlReport rl_step(const RlQuestion& question, const TrainerRun& trainer) {
             : "rl.reference lies in host memory while it computes nothing (verl ref.fsdp_config."
               "param_offload)");
   }
+  if (options.has_critic() && !options.critic)
+    report.assumptions.emplace_back("rl.critic: true of ppo (verl algorithm.adv_estimator: gae)");
   report.usd_per_hour = price_of(question);
   report.trainer = trainer.parts;
   add_trainer_phases(options, trainer, report);

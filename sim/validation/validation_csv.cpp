@@ -42,7 +42,7 @@ TableRow csv_row(const CaseFile& file, const ValidationCase& one, const Compared
            metric.odds ? fmt::to_string(metric.odds->failure_probability) : ""}};
 }
 
-/// Of a case without a prediction.
+/// The row of a case without a prediction.
 TableRow csv_row(const CaseFile& file, const ValidationCase& one, const std::string& failure) {
   std::vector<std::string> cells = {file.source, one.group, one.name};
   cells.resize(13);

@@ -122,7 +122,7 @@ constexpr auto json_fields(const NamedCurve*) {
 
 namespace {
 
-/// What all of the runs have.
+/// A figure that all of the runs have.
 template <auto kMember>
 constexpr auto of_all(const char* key) {
   return derived<CurvesReport>(

@@ -14,7 +14,7 @@
 namespace rehearse::inline view {
 namespace {
 
-/// Of a network that was captured at one batch alone.
+/// How many samples a network was captured with, where it was captured at one batch alone; else 1.
 double samples_at_once(const Model& model) {
   return model.captured ? std::max(1.0, static_cast<double>(model.captured->batch)) : 1;
 }

@@ -248,6 +248,26 @@ BOOST_AUTO_TEST_CASE(a_pipelines_parts_hand_over_what_crosses_their_cut) {
   }
 }
 
+/// ReLU saves what it gives: its own backward gives that back, and the next stage gets it all the
+/// same.
+BOOST_AUTO_TEST_CASE(a_stage_that_saves_what_it_sends_gives_it_back_itself) {
+  const std::string saved = replaced(replaced(kTwoLayers, "[[0], [4, -4]]", "[[0], [4, -1, -4]]"),
+                                     "[5, 2, 3, -2, -1, -6]", "[5, 2, 3, -2, -6]");
+  const auto read = read_text(saved);
+  const MemoryTape tape = memory_tape(stage_of(read, {{0, 1}}), {.batch = 3});
+  const ChunkTape& sends = tape.chunks.at(0);
+  BOOST_REQUIRE(sends.sent.has_value());
+  BOOST_TEST(sends.keeps_sent);
+  BOOST_TEST(tape.tensors[*sends.sent].size.value() == 3 * 32 * 2);
+  for (const auto& [tensor, left] : balance(tape)) {
+    const bool stays = tape.tensors[tensor].role == TensorRole::parameter_gradient;
+    BOOST_TEST(left == (stays ? 1 : 0));
+  }
+  BOOST_TEST(!memory_tape(stage_of(read_text(kTwoLayers), {{0, 1}}), {.batch = 3})
+                  .chunks.at(0)
+                  .keeps_sent);
+}
+
 BOOST_AUTO_TEST_CASE(a_file_with_mistakes_says_where) {
   const auto message = [](const std::string& text) -> std::string {
     try {

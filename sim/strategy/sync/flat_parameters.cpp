@@ -47,7 +47,7 @@ Bytes packed_element(StoredAs storage) {
   }
 }
 
-/// What a run is made of.
+/// Facts that decide how units are wrapped.
 struct Wrapping {
   const Model& model;
   Precision precision;
