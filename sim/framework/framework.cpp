@@ -187,6 +187,10 @@ std::optional<std::string> Framework::find(const std::string& key) const {
   return found == nullptr ? std::nullopt : std::optional(found->value);
 }
 
+std::shared_ptr<const Document> Framework::usual(const std::string& key) const {
+  return Document::parse(known(key).value, fmt::format("platforms/frameworks/{}.yaml", name()));
+}
+
 std::string Framework::word(const std::string& key) const { return known(key).value; }
 
 double Framework::number(const std::string& key) const {

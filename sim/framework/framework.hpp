@@ -1,10 +1,11 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "config/document.hpp"
+#include "config/key_list.hpp"
 
 namespace rehearse::inline framework {
 
@@ -62,6 +63,17 @@ class Framework {
                           std::int64_t low, std::int64_t high);
   std::string choice_or(Map& map, const std::string& section, const std::string& key,
                         const std::vector<std::string>& names);
+  template <class T>
+  T value_or(Map& map, const std::string& section, const KeyOf<T>& entry) {
+    if (const std::optional<T> given = entry.in(map)) return *given;
+    note(section + entry.name);
+    return entry.in(map, entry.form.read(usual(section + entry.name)->root()));
+  }
+  /// The same of a key for which only some frameworks have a default of their own.
+  template <class T>
+  T value_or(Map& map, const std::string& section, const KeyOf<T>& entry, const T& fallback) {
+    return find(section + entry.name) ? value_or(map, section, entry) : entry.in(map, fallback);
+  }
 
   /// InputError at the first key of a scenario that the framework does not have, or not beside
   /// another one. `root` has the section `strategy`.
@@ -89,6 +101,8 @@ class Framework {
   const Habit* habit(const std::string& key) const;
   const Lack* lacking(const Map& root) const;
   const Habit& known(const std::string& key) const;
+  /// The default of a key as a document, which forms can read.
+  std::shared_ptr<const Document> usual(const std::string& key) const;
 
   FrameworkChoice choice_;
   std::vector<Habit> habits_;

@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "config/key_list.hpp"
+#include "scenario/section_keys.hpp"
 #include "scenario/sections.hpp"
 #include "strategy/named_options.hpp"
 #include "strategy/sharded_parameters.hpp"
@@ -11,18 +13,61 @@
 namespace rehearse::inline scenario {
 namespace {
 
+constexpr Choices<std::int64_t> kStateBytes = {{"fp32", 4}, {"bf16", 2}, {"fp16", 2}};
+constexpr Choices<std::int64_t> kMasterBytes = {{"fp32", 4}, {"none", 0}};
+
+/// DeepSpeed's third device is no misspelling of the two.
+bool reads_cpu(const Value& offload) {
+  if (offload.shown() == "nvme")
+    offload.fail("states on NVMe are not simulated",
+                 "cpu, if the hosts' memory holds them; with NVMe a step takes longer");
+  return offload.as_choice({"none", "cpu"}) == "cpu";
+}
+
+/// Of any optimizer, by its name.
+struct OptimizerKeys : KeyList {
+  KeyOf<bool> fused = add<bool>("fused", "false or true", "One kernel for all parameters.");
+  KeyOf<bool> foreach = add<bool>("foreach", "true", "Multi-tensor kernels.");
+  KeyOf<std::int64_t> state_dtype =
+      add("state_dtype", form::choice(kStateBytes), "(as model.precision says)",
+          "Type of the optimizer's state.");
+  KeyOf<bool> paged =
+      add<bool>("paged", "false", "States in memory that the driver moves.", "bitsandbytes");
+  KeyOf<bool> offload = add("offload", Form<bool>{type::choice({"none", "cpu"}), reads_cpu}, "none",
+                            "States and the step are the host's.", "DeepSpeed");
+  KeyOf<bool> in_backward =
+      add<bool>("in_backward", "false",
+                "Each step as soon as its gradient is there, which goes at once.", "torchtune");
+  KeyOf<double> clip_grad =
+      add("clip_grad", form::within(0, 1e9), "0; 1 of megatron and torchtitan",
+          "Gradients are scaled to this norm at most; 0: they are not.",
+          "PyTorch clip_grad_norm_, Megatron-LM");
+  KeyOf<bool> grad_scaler =
+      add<bool>("grad_scaler", "true in fp16, else false",
+                "The loss is scaled; gradients are unscaled and looked at for infinities.",
+                "PyTorch torch.amp.GradScaler, Megatron-LM");
+  KeyOf<std::int64_t> master_dtype =
+      add("master_dtype", form::choice(kMasterBytes), "(as model.precision says)",
+          "Master weights.", "DeepSpeed, Megatron-LM");
+};
+
+const OptimizerKeys& of_optimizer() {
+  static const OptimizerKeys kKeys;
+  return kKeys;
+}
+
 /// `state_dtype: fp32 | bf16 | fp16` and `master_dtype: fp32 | none`.
 void read_formats(Map& map, Optimizer& optimizer) {
-  if (const auto state = map.optional("state_dtype")) {
+  if (const auto bytes = of_optimizer().state_dtype.in(map)) {
     if (optimizer_memory(optimizer).states == 0) {
       map.at_key("state_dtype")
           .fail(fmt::format("{} keeps no state", to_string(optimizer.kind)), "leave it out");
     }
-    optimizer.state_element = Bytes(state->as_choice({"fp32", "bf16", "fp16"}) == "fp32" ? 4 : 2);
+    optimizer.state_element = Bytes(static_cast<double>(*bytes));
   }
-  const auto master = map.optional("master_dtype");
+  const auto master = of_optimizer().master_dtype.in(map);
   if (!master) return;
-  optimizer.master_element = Bytes(master->as_choice({"fp32", "none"}) == "fp32" ? 4 : 0);
+  optimizer.master_element = Bytes(static_cast<double>(*master));
   if (*optimizer.master_element > Bytes(0) && parameter_element(optimizer.of) == Bytes(4)) {
     map.at_key("master_dtype")
         .fail(
@@ -49,15 +94,9 @@ void refuse_values(Map& optimizer) {
   }
 }
 
-/// DeepSpeed's third device is no misspelling of the two.
-bool reads_cpu(const Value& offload) {
-  if (offload.shown() == "nvme")
-    offload.fail("states on NVMe are not simulated",
-                 "cpu, if the hosts' memory holds them; with NVMe a step takes longer");
-  return offload.as_choice({"none", "cpu"}) == "cpu";
-}
-
 }  // namespace
+
+std::vector<Key> optimizer_keys() { return of_optimizer().below(); }
 
 Optimizer read_optimizer_section(const Value& value, Framework& framework, Precision precision) {
   NamedOptions named = read_named_options(value, optimizer_names(), "an optimizer");
@@ -67,10 +106,10 @@ Optimizer read_optimizer_section(const Value& value, Framework& framework, Preci
     const bool asked = options.has("foreach");
     const bool fused = framework.flag("optimizer.fused") && !asked;
     if (!asked && !options.has("fused")) framework.note("optimizer.fused");
-    optimizer.fused = options.bool_or("fused", fused);
+    optimizer.fused = of_optimizer().fused.in(options, fused);
     const bool lists = framework.find("optimizer.foreach") != "false";
     if (!asked && !optimizer.fused && !lists) framework.note("optimizer.foreach");
-    if (asked || !optimizer.fused) optimizer.foreach = options.bool_or("foreach", lists);
+    if (asked || !optimizer.fused) optimizer.foreach = of_optimizer().foreach.in(options, lists);
     if (asked && optimizer.fused && optimizer.foreach) {
       options.require("foreach").fail("an optimizer is either fused or foreach",
                                       "leave one of them out");
@@ -78,18 +117,14 @@ Optimizer read_optimizer_section(const Value& value, Framework& framework, Preci
   }
   read_formats(named.options, optimizer);
   const bool muon = optimizer.kind == OptimizerKind::muon;
+  const OptimizerKeys& keys = of_optimizer();
   if (!muon && optimizer_memory(optimizer).states > 0)
-    if (const auto paged = named.options.optional("paged")) optimizer.paged = paged->as_bool();
-  if (!muon)
-    if (const auto offload = named.options.optional("offload"))
-      optimizer.offload = reads_cpu(*offload);
+    optimizer.paged = keys.paged.in(named.options).value_or(optimizer.paged);
+  if (!muon) optimizer.offload = keys.offload.in(named.options).value_or(optimizer.offload);
   if (!optimizer.offload)
-    if (const auto early = named.options.optional("in_backward"))
-      optimizer.in_backward = early->as_bool();
-  if (named.options.optional("clip_grad"))
-    optimizer.clip_grad = number_within(named.options, "clip_grad", 0, 0, 1e9);
-  if (const auto scaler = named.options.optional("grad_scaler"))
-    optimizer.grad_scaler = scaler->as_bool();
+    optimizer.in_backward = keys.in_backward.in(named.options).value_or(optimizer.in_backward);
+  optimizer.clip_grad = keys.clip_grad.in(named.options);
+  optimizer.grad_scaler = keys.grad_scaler.in(named.options);
   refuse_values(named.options);
   named.options.finish();
   return optimizer;

@@ -7,6 +7,7 @@
 namespace rehearse::inline scenario {
 
 // Keys of the sections that have a list of fields, without the section's own name.
+std::vector<Key> optimizer_keys();
 std::vector<Key> train_keys();
 std::vector<Key> run_keys();
 std::vector<Key> memory_keys();

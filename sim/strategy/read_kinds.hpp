@@ -13,6 +13,7 @@ namespace rehearse::inline strategy {
 inline const std::string kReplicasCode = "replicas.code";
 
 inline constexpr std::int64_t kMostMicroBatches = 10'000;
+inline constexpr std::int64_t kMostStages = 10'000;
 inline constexpr std::int64_t kMostRanks = 1'000'000;
 inline constexpr std::int64_t kMostParameters = 100'000'000'000'000;
 

@@ -1,9 +1,10 @@
 // How parameters are sharded: PyTorch's FSDP, FSDP2, and DeepSpeed's ZeRO-3.
 #include <cctype>
 
-#include "config/fields.hpp"
+#include "config/key_list.hpp"
 #include "strategy/read_kinds.hpp"
 #include "strategy/strategy_keys.hpp"
+#include "strategy/zero_keys.hpp"
 
 namespace rehearse::inline strategy {
 namespace {
@@ -32,27 +33,69 @@ void read_wrap(Map& map, Framework& framework, TorchFsdp1& fsdp) {
   fsdp.wrap = value_of(wraps, framework.choice_or(map, "strategy.fsdp.", "wrap", names_of(wraps)));
 }
 
-std::optional<Precision> read_mixed_type(Map& map, const std::string& key) {
-  const std::optional<Value> value = map.optional(key);
-  if (!value) return std::nullopt;
-  return value_of(kMixedTypes, value->as_choice(names_of(kMixedTypes)));
+/// FSDP's own types, which a stage of ZeRO has, too.
+struct MixedTypes {
+  KeyOf<Precision> param_dtype{"param_dtype", form::choice(kMixedTypes)};
+  KeyOf<Precision> reduce_dtype{"reduce_dtype", form::choice(kMixedTypes)};
+  KeyOf<Precision> buffer_dtype{"buffer_dtype", form::choice(kMixedTypes)};
+};
+
+/// `reshard_after_forward: true | false | N`: of how many ranks a group shares it; 1: of all.
+struct AfterForward {
+  bool frees = true;
+  int group = 0;
+};
+AfterForward read_after_forward(const Value& value) {
+  const std::string text = value.shown();
+  if (text.empty() || std::isdigit(static_cast<unsigned char>(text.front())) == 0)
+    return {.frees = value.as_bool()};
+  return {.group = static_cast<int>(value.as_integer(2, kMostRanks))};
 }
 
-/// The same, of a framework that has a type of its own.
-std::optional<Precision> read_mixed_type(Map& map, const std::string& key, Framework& framework) {
-  const std::string own = "strategy.fsdp2." + key;
-  const std::optional<std::string> usual = framework.find(own);
-  if (map.has(key) || !usual) return read_mixed_type(map, key);
-  framework.note(own);
-  map.choice_or(key, *usual, names_of(kMixedTypes));
-  return value_of(kMixedTypes, *usual);
+struct Fsdp2Keys : KeyList {
+  KeyOf<AfterForward> reshard_after_forward = add(
+      "reshard_after_forward",
+      Form<AfterForward>{
+          type::flag() | type::integer(2), read_after_forward,
+          [](const AfterForward& after) { return std::string(after.frees ? "true" : "false"); }},
+      "true", "Parameters are freed after forward, and gathered once more; the root's are kept.");
+  KeyOf<int> shard_group = add("shard_group", form::count(1, kMostRanks).in("ranks"), "-",
+                               "Ranks that share one copy, replicated over all others (HSDP).");
+  KeyOf<TorchFsdp2::Wrap> wrap =
+      add("wrap", form::choice(kWraps), "(the framework's: blocks of torch)",
+          "What one call has: each unit; or each block, and the root "
+          "all else.");
+  KeyOf<Precision> param_dtype =
+      add("param_dtype", form::choice(kMixedTypes), "(model.precision; bf16 of torchtitan)",
+          "mp_policy: what units compute in.");
+  KeyOf<Precision> reduce_dtype =
+      add("reduce_dtype", form::choice(kMixedTypes), "(param_dtype; fp32 of torchtitan)",
+          "mp_policy: gradients on the wire.");
+  KeyOf<bool> cpu_offload =
+      add<bool>("cpu_offload", "false", "Shards and optimizer in host memory.");
+  KeyOf<int> gradient_accumulation = add("gradient_accumulation", form::count(1, kMostMicroBatches),
+                                         "1", "Micro-batches of a step.");
+  KeyOf<CollectiveAlgorithm> algorithm = add("algorithm", form::choice(kAlgorithms), "automatic",
+                                             "Algorithm of the collectives.", "NCCL");
+  KeyOf<Seconds> host_overhead = add<Seconds>("host_overhead", "(50 operators of the host)",
+                                              "Host time of its hooks per unit and pass.");
+
+ private:
+  static constexpr Choices<TorchFsdp2::Wrap> kWraps = {{"unit", TorchFsdp2::Wrap::unit},
+                                                       {"blocks", TorchFsdp2::Wrap::blocks}};
+};
+
+const Fsdp2Keys& of_fsdp2() {
+  static const Fsdp2Keys kKeys;
+  return kKeys;
 }
 
-std::optional<Seconds> read_host_overhead(Map& map, const std::string& section,
-                                          Framework& framework) {
-  if (const auto overhead = map.optional("host_overhead")) return overhead->as_seconds();
-  framework.note(section + "host_overhead");
-  return std::nullopt;
+/// What the map says, or the framework where it has a type of its own.
+std::optional<Precision> read_mixed_type(Map& map, const KeyOf<Precision>& entry,
+                                         Framework& framework) {
+  const std::string section = "strategy.fsdp2.";
+  return framework.find(section + entry.name) ? framework.value_or(map, section, entry)
+                                              : entry.in(map);
 }
 
 /// Shards are gathered and scattered along rings: NCCL's trees carry all_reduce alone, which a
@@ -67,10 +110,10 @@ void check_algorithm(Map& map, CollectiveAlgorithm algorithm, bool reduces) {
 /// What all that shard have in common.
 template <class Sharded>
 void read_sharded(Map& map, Sharded& sharded) {
-  sharded.cpu_offload = map.bool_or("cpu_offload", false);
+  sharded.cpu_offload = of_fsdp2().cpu_offload.in(map, false);
   sharded.gradient_accumulation =
-      count_or(map, "gradient_accumulation", sharded.gradient_accumulation, 1, kMostMicroBatches);
-  sharded.algorithm = read_choice(map, "algorithm", sharded.algorithm, kAlgorithms);
+      of_fsdp2().gradient_accumulation.in(map, sharded.gradient_accumulation);
+  sharded.algorithm = of_fsdp2().algorithm.in(map, sharded.algorithm);
 }
 
 Fields<TorchFsdp1> fsdp_fields(Framework* framework) {
@@ -148,29 +191,25 @@ TorchFsdp1 read_fsdp(Map& map, Framework& framework) {
   return fsdp;
 }
 
+std::vector<Key> fsdp2_keys() { return of_fsdp2().lines(); }
+
 TorchFsdp2 read_fsdp2(Map& map, Framework& framework) {
+  const std::string section = "strategy.fsdp2.";
   TorchFsdp2 fsdp;
-  const std::optional<Value> after = map.optional("reshard_after_forward");
-  const std::string text = after ? after->shown() : "";
-  const bool counted = !text.empty() && std::isdigit(static_cast<unsigned char>(text.front())) != 0;
-  if (counted) fsdp.post_forward_group = static_cast<int>(after->as_integer(2, kMostRanks));
-  fsdp.reshard_after_forward =
-      counted || framework.bool_or(map, "strategy.fsdp2.", "reshard_after_forward");
-  const std::optional<Value> group = map.optional("shard_group");
-  static constexpr Choices<TorchFsdp2::Wrap> wraps = {{"unit", TorchFsdp2::Wrap::unit},
-                                                      {"blocks", TorchFsdp2::Wrap::blocks}};
-  fsdp.wrap = value_of(wraps, framework.choice_or(map, "strategy.fsdp2.", "wrap", names_of(wraps)));
-  if (group) {
-    fsdp.shard_group = static_cast<int>(group->as_integer(1, kMostRanks));
-    if (!fsdp.reshard_after_forward || counted)
-      map.at_key("reshard_after_forward")
-          .fail("beside shard_group it is true", "remove one of the two");
-  }
-  fsdp.param_dtype = read_mixed_type(map, "param_dtype", framework);
-  fsdp.reduce_dtype = read_mixed_type(map, "reduce_dtype", framework);
+  const AfterForward after = framework.value_or(map, section, of_fsdp2().reshard_after_forward);
+  fsdp.reshard_after_forward = after.frees;
+  fsdp.post_forward_group = after.group;
+  fsdp.wrap = framework.value_or(map, section, of_fsdp2().wrap);
+  fsdp.shard_group = of_fsdp2().shard_group.in(map).value_or(0);
+  if (map.has("shard_group") && (!after.frees || after.group > 0))
+    map.at_key("reshard_after_forward")
+        .fail("beside shard_group it is true", "remove one of the two");
+  fsdp.param_dtype = read_mixed_type(map, of_fsdp2().param_dtype, framework);
+  fsdp.reduce_dtype = read_mixed_type(map, of_fsdp2().reduce_dtype, framework);
   read_sharded(map, fsdp);
   check_algorithm(map, fsdp.algorithm, fsdp.shard_group > 0);
-  fsdp.host_overhead = read_host_overhead(map, "strategy.fsdp2.", framework);
+  if (!map.has("host_overhead")) framework.note(section + "host_overhead");
+  fsdp.host_overhead = of_fsdp2().host_overhead.in(map);
   return fsdp;
 }
 
@@ -212,25 +251,24 @@ MegatronFsdp read_megatron_fsdp(Map& map, Framework& framework) {
 }
 
 DeepspeedZero3 read_stage3(Map& map, Framework& framework) {
-  DeepspeedZero3 stage3;
   const std::string section = "strategy.zero.";
-  const auto elements = [&](const char* key, std::int64_t& value) {
-    value = framework.integer_or(map, section, key, 0, kMostParameters);
+  const ZeroKeys& zero = of_zero();
+  const MixedTypes types;
+  const auto size = [&](const KeyOf<std::int64_t>& entry) {
+    return framework.value_or(map, section, entry);
   };
-  elements("stage3_prefetch_bucket_size", stage3.prefetch_bucket_size);
-  elements("stage3_max_live_parameters", stage3.max_live_parameters);
-  elements("stage3_max_reuse_distance", stage3.max_reuse_distance);
-  elements("stage3_param_persistence_threshold", stage3.param_persistence_threshold);
-  elements("reduce_bucket_size", stage3.reduce_bucket_size);
-  stage3.overlap_comm = map.bool_or("overlap_comm", true);
-  if (!map.has("overlap_comm")) framework.note(section + "overlap_comm");
-  if (const auto hook = map.optional("module_hook"))
-    stage3.module_hook = hook->as_seconds();
-  else
-    framework.note(section + "module_hook");
-  stage3.param_dtype = read_mixed_type(map, "param_dtype");
-  stage3.reduce_dtype = read_mixed_type(map, "reduce_dtype");
-  stage3.buffer_dtype = read_mixed_type(map, "buffer_dtype");
+  DeepspeedZero3 stage3;
+  stage3.prefetch_bucket_size = size(zero.stage3_prefetch_bucket_size);
+  stage3.max_live_parameters = size(zero.stage3_max_live_parameters);
+  stage3.max_reuse_distance = size(zero.stage3_max_reuse_distance);
+  stage3.param_persistence_threshold = size(zero.stage3_param_persistence_threshold);
+  stage3.reduce_bucket_size = size(zero.reduce_bucket_size);
+  stage3.overlap_comm = zero.read_overlap_comm(map, true, framework);
+  if (!map.has("module_hook")) framework.note(section + "module_hook");
+  stage3.module_hook = zero.module_hook.in(map);
+  stage3.param_dtype = types.param_dtype.in(map);
+  stage3.reduce_dtype = types.reduce_dtype.in(map);
+  stage3.buffer_dtype = types.buffer_dtype.in(map);
   read_sharded(map, stage3);
   check_algorithm(map, stage3.algorithm, false);
   return stage3;

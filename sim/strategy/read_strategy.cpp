@@ -3,6 +3,8 @@
 #include "strategy/named_options.hpp"
 #include "strategy/read_kinds.hpp"
 #include "strategy/read_local_sgd.hpp"
+#include "strategy/strategy_keys.hpp"
+#include "strategy/zero_keys.hpp"
 
 namespace rehearse::inline strategy {
 namespace {
@@ -11,7 +13,7 @@ Strategy read_zero(Map& map, const Reading& reading) {
   if (!map.has("stage") && nearest("stage", map.keys()).empty())
     map.where().mistake("the key \"stage\" is missing",
                         "write zero: {stage: 1}; 2 shards gradients as well, 3 also parameters");
-  const std::int64_t stage = map.require("stage").as_integer(1, 3);
+  const std::int64_t stage = of_zero().stage.required_in(map);
   const bool deepspeed = reading.framework.word(kReplicasCode) == "deepspeed";
   if (stage == 1 && !deepspeed) return read_replicas(map, "strategy.zero.", reading);
   if (map.has("sharding")) {
@@ -76,6 +78,8 @@ void check_no_framework(const Value& value) {
 }
 
 }  // namespace
+
+std::vector<Key> zero_keys() { return of_zero().lines(); }
 
 Strategy read_strategy(const Value& value, Framework& framework) {
   check_scalar(value);

@@ -6,7 +6,12 @@
 
 namespace rehearse::inline strategy {
 
-// Keys of the strategies that have a list of fields, without the section's own name.
+// Keys of the strategies, without the section's own name.
+std::vector<Key> layout_key_lines();
+std::vector<Key> pipeline_keys();
+std::vector<Key> ddp_keys();
+std::vector<Key> zero_keys();
+std::vector<Key> fsdp2_keys();
 std::vector<Key> fsdp_keys();
 std::vector<Key> megatron_fsdp_keys();
 std::vector<Key> parameter_server_keys();

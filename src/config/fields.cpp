@@ -1,8 +1,9 @@
-#include "config/fields.hpp"
+#include "config/key_list.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace rehearse::inline config {
@@ -44,6 +45,16 @@ std::vector<Key> field_lines(const char* name, const KeyType& type, const char* 
   Key key(name, type, fallback, meaning, source);
   key.is_field = is_field;
   return lines_of(key, below);
+}
+
+void KeyList::append(std::vector<Key> lines) {
+  std::ranges::move(lines, std::back_inserter(lines_));
+}
+
+std::vector<Key> KeyList::below() const {
+  std::vector<Key> lines = lines_;
+  for (Key& line : lines) line.name.insert(0, ".");
+  return lines;
 }
 
 std::vector<Key> lines_of(Key key, const std::vector<Key>& below) {
@@ -93,6 +104,14 @@ Form<std::int64_t> integer(std::int64_t low, std::int64_t high) {
   return {type::integer(static_cast<double>(low)), read, say, {}, false};
 }
 
+Form<int> count(std::int64_t low, std::int64_t high) {
+  const auto read = [low, high](const Value& value) {
+    return static_cast<int>(value.as_integer(low, high));
+  };
+  const auto say = [](int number) { return std::to_string(number); };
+  return {type::integer(static_cast<double>(low)), read, say, {}, false};
+}
+
 Form<double> number() { return {type::number(), &Value::as_number, say_number, {}, false}; }
 
 Form<double> positive() {
@@ -131,6 +150,10 @@ Form<Bytes> size_above_0() {
 Form<std::string> one_of(const std::vector<std::string>& names) {
   const auto read = [names](const Value& value) { return value.as_choice(names); };
   return {type::choice(names), read, form_of<std::string>().say, {}, false};
+}
+
+Form<Value> as_it_stands(const KeyType& type, const std::vector<Key>& below) {
+  return {type, [](const Value& value) { return value; }, {}, below};
 }
 
 }  // namespace form

@@ -227,6 +227,8 @@ Field<Record> group(const char* name, const Fields<Record>& fields, const char* 
 namespace form {
 
 Form<std::int64_t> integer(std::int64_t low, std::int64_t high);
+/// The same as an int.
+Form<int> count(std::int64_t low, std::int64_t high);
 Form<double> number();
 Form<double> positive();
 Form<double> not_negative();
@@ -249,6 +251,22 @@ Form<Enum> choice(Choices<Enum> choices) {
           {},
           false};
 }
+
+/// An enumeration whose names stand in its order.
+template <class Enum>
+Form<Enum> named(const std::vector<std::string>& names) {
+  const Form<std::string> one = one_of(names);
+  return {one.type,
+          [names, read = one.read](const Value& value) {
+            return static_cast<Enum>(std::ranges::find(names, read(value)) - names.begin());
+          },
+          [names](const Enum& value) { return names.at(static_cast<std::size_t>(value)); },
+          {},
+          false};
+}
+
+/// The value itself, of which its reader makes what it stands for.
+Form<Value> as_it_stands(const KeyType& type, const std::vector<Key>& below = {});
 
 /// A map with a list of fields of its own; `check` holds them against each other.
 template <class Record>

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -16,6 +17,7 @@
 #include "asked.hpp"
 #include "base/data_folder.hpp"
 #include "base/error.hpp"
+#include "view/json_view.hpp"
 
 using namespace rehearse;
 
@@ -256,6 +258,51 @@ BOOST_AUTO_TEST_CASE(every_literal_of_a_reader_is_a_key_and_every_key_is_a_liter
                             types_of(*row.key).front().starts_with("as "),
                         row.path << ": not in " << row.section->code);
   }
+}
+
+/// Whether a report has such a figure: "memory.used_bytes".
+bool is_figure(const std::string& path) {
+  const nlohmann::ordered_json report = report_schema();
+  const nlohmann::ordered_json* place = &report;
+  for (const std::string& step : split(path, ".")) {
+    while (place->contains("anyOf")) place = &place->at("anyOf").front();
+    if (!place->contains("properties") || !place->at("properties").contains(step)) return false;
+    place = &place->at("properties").at(step);
+  }
+  return true;
+}
+
+/// Whether a scenario may have something at that place: a key, or what keys stand below.
+bool is_place(const std::string& path) {
+  return std::ranges::any_of(rows(), [&](const Row& row) {
+    return std::regex_match(path, row.pattern) || row.path.starts_with(path + ".");
+  });
+}
+
+/// What is renamed in the lists and not where scenarios are written. Other people's files have
+/// names of their own, which sim/foreign knows.
+BOOST_AUTO_TEST_CASE(every_dotted_name_in_the_code_is_a_key_or_a_figure) {
+  const std::regex dotted(
+      R"re("((?:model|cluster|strategy|optimizer|train|run|memory|energy|failures|rl)\.[a-z_0-9.]+))re");
+  // A word of an assumption, an axis of a sweep, and parts of figures' names.
+  const std::set<std::string> others = {
+      "model.sample",     "strategy.labels",      "strategy.values", "memory.used",
+      "memory.allocated", "memory.out_of_memory", "memory.verdict",  "memory.fits"};
+  std::size_t found = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(data_folder() / "sim")) {
+    const std::string file = entry.path().string();
+    if (!entry.is_regular_file() || file.find("/foreign/") != std::string::npos) continue;
+    const std::string text = text_of(entry.path());
+    for (std::sregex_iterator i(text.begin(), text.end(), dotted), end; i != end; ++i) {
+      std::string name = (*i)[1];
+      while (name.ends_with('.')) name.pop_back();
+      ++found;
+      BOOST_CHECK_MESSAGE(is_place(name) || is_figure(name) || others.contains(name),
+                          entry.path().filename().string()
+                              << " says \"" << name << "\", which is no key and no figure");
+    }
+  }
+  BOOST_TEST(found > 200u);
 }
 
 BOOST_AUTO_TEST_CASE(the_page_is_what_the_program_prints) {

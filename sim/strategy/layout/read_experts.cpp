@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "model/token_histogram.hpp"
+#include "strategy/layout/layout_keys.hpp"
 #include "strategy/layout/read_parts.hpp"
-#include "strategy/read_kinds.hpp"
 
 namespace rehearse::inline strategy {
 namespace {
@@ -12,11 +12,9 @@ namespace {
 /// Under Megatron-LM's name and with its rules. Sharded parameters are torchtitan's, which keeps
 /// them whole beside a pipeline, or Megatron-LM's own, which have none.
 void read_comm_overlap(Map& experts, bool sharded, const Framework& framework, Layout& layout) {
-  const char* key = "overlap_moe_expert_parallel_comm";
-  const std::optional<Value> value = experts.optional(key);
-  if (!value) return;
-  layout.expert_comm_overlap = value->as_bool();
-  if (!*layout.expert_comm_overlap) return;
+  const std::string& key = of_layout().expert.overlap_moe_expert_parallel_comm.name;
+  layout.expert_comm_overlap = of_layout().expert.overlap_moe_expert_parallel_comm.in(experts);
+  if (!layout.expert_comm_overlap.value_or(false)) return;
   if (layout.expert_overlap)
     experts.at_key(key).fail("shared experts hide dispatch already (overlap: true)",
                              "remove one of the two");
@@ -55,7 +53,7 @@ void read_imbalance(const Value& imbalance, Layout& layout) {
 
 /// It balances whatever tokens are, and asks no router.
 void read_fake_gate(Map& experts, Layout& layout) {
-  layout.fake_balanced_gate = experts.bool_or("fake_balanced_gate", false);
+  layout.fake_balanced_gate = of_layout().expert.fake_balanced_gate.in(experts, false);
   if (!layout.fake_balanced_gate) return;
   for (const char* key : {"node_limit", "imbalance"})
     if (experts.has(key))
@@ -66,14 +64,13 @@ void read_fake_gate(Map& experts, Layout& layout) {
 
 /// What DeepEP's kernels take; NCCL's dispatch has its channels.
 void read_sms(Map& experts, Framework& framework, Layout& layout) {
-  const char* key = "num_sms";
-  constexpr int kMost = 1024;
+  const KeyOf<int>& sms = of_layout().expert.num_sms;
   if (layout.dispatch == ExpertDispatch::deepep) {
-    layout.dispatch_sms =
-        static_cast<int>(framework.integer_or(experts, "strategy.experts.", key, 1, kMost));
-  } else if (experts.has(key)) {
-    experts.at_key(key).fail("NCCL sends these tokens, whose channels are counted by themselves",
-                             "write dispatch: deepep, or remove it");
+    layout.dispatch_sms = framework.value_or(experts, "strategy.experts.", sms);
+  } else if (experts.has(sms.name)) {
+    experts.at_key(sms.name).fail(
+        "NCCL sends these tokens, whose channels are counted by themselves",
+        "write dispatch: deepep, or remove it");
   }
 }
 
@@ -92,7 +89,7 @@ void share_tokens(Map& map, Layout& layout) {
 /// Ranks that share embedding tables have the places of those that share experts.
 void read_tables(Map& map, const Reading& reading, Layout& layout) {
   if (!map.has("embedding_parallel")) return;
-  const int ranks = read_degree(map, "embedding_parallel", reading);
+  const int ranks = value_or(map, of_layout().embedding_parallel, 1, reading.has_mesh());
   if (ranks == 1) return;
   if (layout.mesh.expert > 1)
     map.at_key("embedding_parallel")
@@ -103,33 +100,30 @@ void read_tables(Map& map, const Reading& reading, Layout& layout) {
 
 /// Megatron-LM's default is that experts are split as all layers are.
 void read_experts(Map& map, const Reading& reading, bool sharded, Layout& layout) {
-  layout.mesh.expert = read_degree(map, "expert_parallel", reading);
-  const std::string key = "expert_tensor_parallel";
+  layout.mesh.expert = value_or(map, of_layout().expert_parallel, 1, reading.has_mesh());
+  const KeyOf<int>& tensor = of_layout().expert_tensor_parallel;
+  const std::string& key = tensor.name;
   const bool whole = reading.framework.word("strategy." + key) == "1";
-  layout.mesh.expert_tensor = whole ? 1 : layout.mesh.tensor;
-  if (const auto degree = map.optional(key))
-    layout.mesh.expert_tensor = static_cast<int>(degree->as_integer(1, kMostRanks));
+  layout.mesh.expert_tensor = tensor.in(map).value_or(whole ? 1 : layout.mesh.tensor);
   if (!reading.has_mesh() && map.has(key) && layout.mesh.expert_tensor > 1)
     map.at_key(key).fail("no ranks share experts", "set expert_parallel, or leave it out");
   if (!map.has(key) && layout.mesh.expert > 1) reading.framework.note("strategy." + key);
-  const std::optional<Value> value = map.optional("experts");
+  const std::optional<Value> value = of_layout().experts.in(map);
   if (!value) return;
   if (layout.mesh.expert == 1)
     map.at_key("experts").fail("without expert_parallel no rank sends tokens to another's experts",
                                "set expert_parallel, or remove experts");
   Map options = value->as_map();
-  const auto& names = expert_dispatch_names();
-  const std::string name = options.choice_or("dispatch", to_string(layout.dispatch), names);
-  layout.dispatch = static_cast<ExpertDispatch>(std::ranges::find(names, name) - names.begin());
+  layout.dispatch = of_layout().expert.dispatch.in(options, layout.dispatch);
   if (layout.dispatch == ExpertDispatch::replicated) {
     share_tokens(map, layout);
     return options.finish();
   }
-  layout.expert_overlap = options.bool_or("overlap", false);
+  layout.expert_overlap = of_layout().expert.overlap.in(options, false);
   read_comm_overlap(options, sharded, reading.framework, layout);
-  if (const auto limit = options.optional("node_limit"))
-    layout.node_limit = static_cast<int>(limit->as_integer(1, kMostRanks));
-  if (const auto imbalance = options.optional("imbalance")) read_imbalance(*imbalance, layout);
+  layout.node_limit = of_layout().expert.node_limit.in(options).value_or(layout.node_limit);
+  if (const auto imbalance = of_layout().expert.imbalance.in(options))
+    read_imbalance(*imbalance, layout);
   read_fake_gate(options, layout);
   read_sms(options, reading.framework, layout);
   options.finish();

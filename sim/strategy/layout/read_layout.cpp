@@ -7,33 +7,13 @@
 #include "base/error.hpp"
 #include "config/files_read.hpp"
 #include "config/text_source.hpp"
+#include "strategy/layout/layout_keys.hpp"
 #include "strategy/layout/read_parts.hpp"
-#include "strategy/read_kinds.hpp"
+#include "strategy/strategy_keys.hpp"
 
 namespace rehearse::inline strategy {
 
-std::int64_t read_count(Map& map, const std::string& key, std::int64_t fallback, std::int64_t high,
-                        bool states) {
-  if (states) return map.integer_or(key, fallback, 1, high);
-  const std::optional<Value> value = map.optional(key);
-  return value ? value->as_integer(1, high) : fallback;
-}
-
-int read_degree(Map& map, const std::string& key, const Reading& reading) {
-  return static_cast<int>(read_count(map, key, 1, kMostRanks, reading.has_mesh()));
-}
-
 namespace {
-
-constexpr std::int64_t kMostStages = 10'000;
-constexpr const char* kTensorAsync = "async_tensor_model_parallel_allreduce";
-constexpr const char* kAsyncTensor = "enable_async_tensor_parallel";
-
-bool read_flag(Map& map, const std::string& key, bool fallback, bool states) {
-  if (states) return map.bool_or(key, fallback);
-  const std::optional<Value> value = map.optional(key);
-  return value ? value->as_bool() : fallback;
-}
 
 std::string text_of(const Value& file) {
   return read_named(
@@ -42,26 +22,24 @@ std::string text_of(const Value& file) {
 
 /// One by its name, or PyTorch's CSV.
 void read_schedule(Map& map, Layout& layout) {
-  const std::optional<Value> value = map.has("schedule") ? map.optional("schedule") : std::nullopt;
-  const auto& names = pipeline_schedule_names();
-  if (value && value->is_scalar() && value->as_string().ends_with(".csv")) {
-    layout.order_file = value->as_string();
-    try {
-      layout.order = read_pipeline_csv(text_of(*value));
-    } catch (const std::invalid_argument& wrong) {
-      value->fail(fmt::format("{}: {}", layout.order_file, wrong.what()));
-    }
-    if (const std::string why = stuck(*layout.order); !why.empty())
-      value->fail(fmt::format("{}: {}", layout.order_file, why));
+  const auto& schedule = of_layout().stages.schedule;
+  const std::optional<Value> value = map.has(schedule.name) ? schedule.in(map) : std::nullopt;
+  if (!value || !value->is_scalar() || !value->as_string().ends_with(".csv")) {
+    layout.schedule = of_layout().stages.named_schedule.in(map, layout.schedule);
     return;
   }
-  const std::string name =
-      map.choice_or("schedule", names[static_cast<std::size_t>(layout.schedule)], names);
-  layout.schedule = static_cast<PipelineSchedule>(std::ranges::find(names, name) - names.begin());
+  layout.order_file = value->as_string();
+  try {
+    layout.order = read_pipeline_csv(text_of(*value));
+  } catch (const std::invalid_argument& wrong) {
+    value->fail(fmt::format("{}: {}", layout.order_file, wrong.what()));
+  }
+  if (const std::string why = stuck(*layout.order); !why.empty())
+    value->fail(fmt::format("{}: {}", layout.order_file, why));
 }
 
 void read_split(Map& map, Layout& layout) {
-  const std::optional<Value> value = map.optional("split");
+  const std::optional<Value> value = of_layout().stages.split.in(map);
   if (!value) return;
   if (value->is_scalar()) {
     if (value->as_choice({"even", "auto"}) == "auto") layout.balance = Layout::Balance::time;
@@ -79,24 +57,23 @@ void read_split(Map& map, Layout& layout) {
 
 /// `context_parallel: 2 | {degree: 2, method: ring}`.
 void read_context(Map& map, const Reading& reading, Layout& layout) {
-  const auto& names = context_method_names();
   const std::string section = "strategy.context_parallel.";
+  const ContextKeys& context = of_layout().context;
   Framework& framework = reading.framework;
-  std::string name = framework.word(section + "method");
-  if (!map.has("context_parallel") || !map.require("context_parallel").is_map()) {
-    layout.mesh.context = read_degree(map, "context_parallel", reading);
-    if (layout.mesh.context > 1) framework.note(section + "method");
+  const std::string& key = of_layout().context_parallel.name;
+  const auto none = Document::parse("{}", "strategy");
+  Map options = none->root().as_map();
+  if (!map.has(key) || !map.require(key).is_map()) {
+    layout.mesh.context = value_or(map, of_layout().context_degree, 1, reading.has_mesh());
   } else {
-    Map options = map.require("context_parallel").as_map();
-    layout.mesh.context = static_cast<int>(options.require("degree").as_integer(1, kMostRanks));
-    if (layout.mesh.context > 1)
-      name = framework.choice_or(options, section, "method", names);
-    else if (const auto method = options.optional("method"))
-      name = method->as_choice(names);
-    options.finish();
+    options = map.require(key).as_map();
+    layout.mesh.context = context.degree.required_in(options);
   }
-  layout.context_method =
-      static_cast<ContextMethod>(std::ranges::find(names, name) - names.begin());
+  if (layout.mesh.context > 1)
+    layout.context_method = framework.value_or(options, section, context.method);
+  else if (const auto method = context.method.in(options))
+    layout.context_method = *method;
+  options.finish();
 }
 
 void read_pipeline(Map& map, Framework& framework, Layout& layout) {
@@ -106,7 +83,7 @@ void read_pipeline(Map& map, Framework& framework, Layout& layout) {
     layout.holds_outputs = framework.word("pipeline.runtime") == "deepspeed";
     layout.scatter_gather_tensors_in_pipeline = !layout.lists_receives;
   }
-  std::optional<Value> value = map.optional("pipeline");
+  const std::optional<Value> value = of_layout().pipeline.in(map);
   if (!value) return;
   if (layout.mesh.pipeline == 1)
     map.at_key("pipeline").fail("a pipeline needs stages", "set pipeline_parallel, or remove it");
@@ -119,12 +96,10 @@ void read_pipeline(Map& map, Framework& framework, Layout& layout) {
       options.at_key("virtual_stages")
           .fail(layout.order_file + " says it", "remove virtual_stages");
   } else {
-    layout.virtual_stages = static_cast<int>(
-        options.integer_or("virtual_stages", layout.virtual_stages, 1, kMostStages));
+    layout.virtual_stages = of_layout().stages.virtual_stages.in(options, layout.virtual_stages);
   }
   read_split(options, layout);
-  layout.gradient_accumulation =
-      static_cast<int>(options.integer_or("gradient_accumulation", 1, 1, kMostMicroBatches));
+  layout.gradient_accumulation = of_layout().stages.gradient_accumulation.in(options, 1);
   if (layout.order && layout.gradient_accumulation > 1)
     options.at_key("gradient_accumulation")
         .fail(layout.order_file + " has all of a step", "remove gradient_accumulation");
@@ -138,8 +113,7 @@ void read_pipeline(Map& map, Framework& framework, Layout& layout) {
 }
 
 void read_micro_batches(Map& map, const Reading& reading, Layout& layout) {
-  if (const auto size = map.optional("micro_batch_size")) {
-    size->as_integer(1, kMostRanks);  // what it splits is known with the model
+  if (of_layout().micro_batch_size.in(map)) {  // what it splits is known with the model
     if (map.has("micro_batches"))
       map.at_key("micro_batches").fail("micro_batch_size says it already", "remove one of the two");
     return;
@@ -151,13 +125,12 @@ void read_micro_batches(Map& map, const Reading& reading, Layout& layout) {
     return;
   }
   const int stages = layout.mesh.pipeline * layout.virtual_stages;
-  layout.micro_batches = static_cast<int>(
-      read_count(map, "micro_batches", stages, kMostMicroBatches, reading.has_mesh()));
+  layout.micro_batches = value_or(map, of_layout().micro_batches, stages, reading.has_mesh());
 }
 
 void read_order(Map& map, const Reading& reading, Layout& layout) {
-  if (!map.optional("order") && !reading.has_mesh()) return;
-  const std::string text = map.string_or("order", to_string(layout.mesh.order));
+  if (!map.optional(of_layout().order.name) && !reading.has_mesh()) return;
+  const std::string text = of_layout().order.in(map, to_string(layout.mesh.order));
   const auto order = parse_order(text);
   if (!order)
     map.require("order").fail(
@@ -180,25 +153,17 @@ void check_accumulation(const Map& map, const std::string& kind, bool in_parts) 
 
 }  // namespace
 
+std::vector<Key> layout_key_lines() { return of_layout().lines(); }
+std::vector<Key> pipeline_keys() { return of_layout().stages.lines(); }
+
 const std::vector<std::string>& layout_keys() {
-  static const std::vector<std::string> keys = {"tensor_parallel",
-                                                "sequence_parallel",
-                                                "tp_comm_overlap",
-                                                "pipeline_parallel",
-                                                "pipeline",
-                                                "context_parallel",
-                                                "expert_parallel",
-                                                "expert_tensor_parallel",
-                                                "experts",
-                                                "micro_batches",
-                                                "micro_batch_size",
-                                                "order",
-                                                "embedding_parallel",
-                                                "gather_logits",
-                                                kTensorAsync,
-                                                kAsyncTensor,
-                                                "avoid_record_streams"};
-  return keys;
+  static const std::vector<std::string> kNames = [] {
+    std::vector<std::string> names;
+    for (const Key& key : of_layout().lines())
+      if (key.name.find('.') == std::string::npos) names.push_back(key.name);
+    return names;
+  }();
+  return kNames;
 }
 
 bool is_layout(const Value& strategy) {
@@ -236,31 +201,35 @@ Strategy read_replicas_of(Map& map, const Reading& reading,
 }
 
 void read_tensor(Map& map, const Reading& reading, Layout& layout) {
-  layout.mesh.tensor = read_degree(map, "tensor_parallel", reading);
-  const auto by_framework = [&](const std::string& key, bool fallback) {
-    return layout.mesh.tensor > 1 ? reading.framework.bool_or(map, "strategy.", key)
-                                  : read_flag(map, key, fallback, reading.has_mesh());
+  const bool states = reading.has_mesh();
+  layout.mesh.tensor = value_or(map, of_layout().tensor_parallel, 1, states);
+  const auto by_framework = [&](const KeyOf<bool>& entry, bool fallback) {
+    return layout.mesh.tensor > 1 ? reading.framework.value_or(map, "strategy.", entry)
+                                  : value_or(map, entry, fallback, states);
   };
-  layout.sequence_parallel = by_framework("sequence_parallel", false);
-  layout.gather_logits = by_framework("gather_logits", false);
-  layout.avoid_record_streams = by_framework("avoid_record_streams", true);
+  layout.sequence_parallel = by_framework(of_layout().sequence_parallel, false);
+  layout.gather_logits = by_framework(of_layout().gather_logits, false);
+  layout.avoid_record_streams = by_framework(of_layout().avoid_record_streams, true);
   // TransformerEngine's and PyTorch's way to send split tokens piece by piece beside products.
-  layout.tp_comm_overlap = read_flag(map, "tp_comm_overlap", false, reading.has_mesh());
-  const bool by_pieces = read_flag(map, kAsyncTensor, false, false);
+  const KeyOf<bool>& overlap = of_layout().tp_comm_overlap;
+  const KeyOf<bool>& pieces = of_layout().enable_async_tensor_parallel;
+  layout.tp_comm_overlap = value_or(map, overlap, false, states);
+  const bool by_pieces = value_or(map, pieces, false, false);
+  const std::string& overlaps = by_pieces ? pieces.name : overlap.name;
   if ((layout.tp_comm_overlap || by_pieces) &&
       !(layout.sequence_parallel && layout.mesh.tensor > 1))
-    map.at_key(by_pieces ? kAsyncTensor : "tp_comm_overlap")
-        .fail("what overlaps are the exchanges of sequence_parallel",
-              "set sequence_parallel: true and tensor_parallel, or remove it");
+    map.at_key(overlaps).fail("what overlaps are the exchanges of sequence_parallel",
+                              "set sequence_parallel: true and tensor_parallel, or remove it");
   layout.tp_comm_overlap |= by_pieces;
+  const KeyOf<bool>& async = of_layout().async_tensor_model_parallel_allreduce;
   layout.tensor_async = layout.mesh.tensor > 1 && !layout.tp_comm_overlap
-                            ? reading.framework.bool_or(map, "strategy.", kTensorAsync)
-                            : read_flag(map, kTensorAsync, true, reading.has_mesh());
+                            ? reading.framework.value_or(map, "strategy.", async)
+                            : value_or(map, async, true, states);
   if (!layout.tensor_async && (layout.tp_comm_overlap || layout.mesh.tensor == 1))
-    map.at_key(kTensorAsync)
-        .fail(layout.tp_comm_overlap ? fmt::format("{} has all of them run beside products",
-                                                   by_pieces ? kAsyncTensor : "tp_comm_overlap")
-                                     : "there are no tensor ranks that could wait",
+    map.at_key(async.name)
+        .fail(layout.tp_comm_overlap
+                  ? fmt::format("{} has all of them run beside products", overlaps)
+                  : "there are no tensor ranks that could wait",
               layout.tp_comm_overlap ? "set one of the two" : "set tensor_parallel, or remove it");
 }
 
@@ -286,7 +255,7 @@ Strategy read_layout(Map map, const Reading& reading,
   Strategy strategy = read_replicas_of(map, reading, read_data);
   Layout layout;
   read_tensor(map, reading, layout);
-  layout.mesh.pipeline = read_degree(map, "pipeline_parallel", reading);
+  layout.mesh.pipeline = value_or(map, of_layout().pipeline_parallel, 1, reading.has_mesh());
   if (layout.mesh.pipeline > 1 && sync_in<MegatronFsdp>(strategy) != nullptr)
     map.at_key("pipeline_parallel")
         .fail("Megatron-FSDP beside a pipeline is not here",

@@ -10,12 +10,6 @@
 
 namespace rehearse::inline strategy {
 
-/// A whole number from 1 on. `states`: a report states the default.
-std::int64_t read_count(Map& map, const std::string& key, std::int64_t fallback, std::int64_t high,
-                        bool states);
-/// A degree of parallelism.
-int read_degree(Map& map, const std::string& key, const Reading& reading);
-
 /// Reads the file that `file` names by `read`. InputError at `file` where it is not there.
 auto read_named(const Value& file, const auto& read) {
   const std::filesystem::path path = file.folder() / file.as_string();
