@@ -6,8 +6,7 @@ namespace rehearse::inline report {
 namespace {
 
 bool splits_a_model(const Strategy& strategy) {
-  if (!strategy.layout) return false;
-  const Mesh& mesh = strategy.layout->mesh;
+  const Mesh mesh = mesh_of(strategy);
   return mesh.tensor * mesh.pipeline * mesh.context * mesh.expert > 1;
 }
 

@@ -26,9 +26,7 @@ double replicas_of(Scenario& trainer) {
          (micro_batches(trainer) * static_cast<double>(trainer.batch_per_gpu));
 }
 
-bool pads_samples(const Strategy& strategy) {
-  return strategy.layout && strategy.layout->mesh.pipeline > 1;
-}
+bool pads_samples(const Strategy& strategy) { return mesh_of(strategy).pipeline > 1; }
 
 std::string packed(double tokens, const RlLengths& lengths) {
   const Lengths both = total(lengths);

@@ -47,12 +47,9 @@ struct Replicas {
 };
 
 Replicas replicas_of(const Scenario& scenario) {
-  const std::size_t gpus = scenario.cluster.gpu_count();
-  const auto& layout = scenario.strategy.layout;
-  if (!layout) return {static_cast<std::int64_t>(gpus), "GPUs"};
-  const std::size_t apart = replica_count(scenario.strategy, scenario.cluster);
-  const auto mesh = mesh_on(*layout, gpus / apart);
-  return {static_cast<std::int64_t>(apart) * (mesh ? mesh->data : 1), "replicas"};
+  const bool is_whole = mesh_of(scenario.strategy).ranks() == 1;
+  return {static_cast<std::int64_t>(replicas_on(scenario.strategy, scenario.cluster)),
+          is_whole ? "GPUs" : "replicas"};
 }
 
 bool says_accumulation(const Value& strategy) {

@@ -32,7 +32,7 @@ namespace {
 double contributing_ranks(const Strategy& strategy, const Job& job, const Schedule& schedule) {
   const auto* server = server_in(strategy);
   if (server == nullptr) {
-    Mesh replica = strategy.layout.value_or(Layout{}).mesh;
+    Mesh replica = mesh_of(strategy);
     replica.data = 1;
     return static_cast<double>(job.cluster.gpu_count() / replica.ranks());
   }

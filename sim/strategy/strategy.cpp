@@ -88,15 +88,16 @@ const std::vector<std::string>& strategy_names() {
 
 std::string describe_strategy(const std::string& name) {
   static const std::map<std::string, std::string> descriptions = {
-      {"ddp", "replicated; gradients all-reduced in buckets while backward runs"},
-      {"fsdp", "parameters sharded: full_shard, shard_grad_op or hybrid_shard, with prefetch"},
+      {"ddp", "Replicated; gradients are all-reduced in buckets while backward runs."},
+      {"fsdp", "Parameters are sharded: full_shard, shard_grad_op or hybrid_shard, with prefetch."},
       {"fsdp2",
-       "parameters sharded one by one (fully_shard), with or without reshard_after_forward"},
-      {"megatron_fsdp", "Megatron-LM's own: layers as buffers, optim_grads or optim_grads_params"},
-      {"zero", "stage 1 shards the optimizer, 2 also the gradients, 3 also the parameters"},
-      {"ps", "parameter server: staleness 0 (BSP), a bound (SSP) or unbounded (ASP); local_steps"},
+       "Parameters are sharded one by one (fully_shard), with or without reshard_after_forward."},
+      {"megatron_fsdp",
+       "Megatron-LM's own FSDP: layers as buffers, optim_grads or optim_grads_params."},
+      {"zero", "ZeRO: stage 1 shards the optimizer, 2 also the gradients, 3 also the parameters."},
+      {"ps", "Parameter server: staleness 0 (BSP), a bound (SSP) or unbounded (ASP); local_steps."},
       {"local_sgd",
-       "own steps of each replica, then averaged parameters; DiLoCo, over ddp, zero or fsdp"}};
+       "Own steps of each replica, then averaged parameters; DiLoCo, over ddp, zero or fsdp."}};
   const auto found = descriptions.find(name);
   check(found != descriptions.end(), "every strategy has a description");
   return found->second;
@@ -157,6 +158,14 @@ std::optional<Bytes> main_gradient_element(const Strategy& strategy, Precision p
 
 bool is_one_layout(const Strategy& strategy) {
   return strategy.layout && !strategy.local_sgd && server_in(strategy) == nullptr;
+}
+
+Mesh mesh_of(const Strategy& strategy) { return strategy.layout.value_or(Layout{}).mesh; }
+
+std::size_t replicas_on(const Strategy& strategy, const Cluster& cluster) {
+  const std::size_t apart = replica_count(strategy, cluster);
+  const auto mesh = mesh_on(strategy.layout.value_or(Layout{}), cluster.gpu_count() / apart);
+  return apart * static_cast<std::size_t>(mesh ? mesh->data : 1);
 }
 
 int local_steps(const Strategy& strategy) {

@@ -70,11 +70,18 @@ bool is_alone(const Strategy& strategy);
 /// The layout is of all ranks: no server, and no average of local SGD, stands between them.
 bool is_one_layout(const Strategy& strategy);
 
+/// The degrees of the ranks that share a replica, whose data parallelism is the cluster's to say;
+/// all 1 where a replica is one GPU.
+Mesh mesh_of(const Strategy& strategy);
+
 /// Parts of the cluster that take steps of their own between two averages of local SGD, or one.
 /// InputError (without a place) where GPUs do not divide among them.
 std::size_t replica_count(const Strategy& strategy, const Cluster& cluster);
 /// What the first of these has of the cluster; its ranks are consecutive. Without local SGD: all.
 Cluster cluster_of_replica(const Strategy& strategy, const Cluster& cluster);
+/// Replicas of the model there, each of one mesh of ranks. Of a layout that the cluster does not
+/// suit: one in each part.
+std::size_t replicas_on(const Strategy& strategy, const Cluster& cluster);
 /// Of which groups of the cluster that one's groups are.
 std::vector<std::size_t> groups_of_replica(const Strategy& strategy, const Cluster& cluster);
 

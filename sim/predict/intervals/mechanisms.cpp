@@ -57,9 +57,7 @@ std::string mechanism_of(const FamilyReport& family, const Scenario& scenario) {
 
 /// Of a step's compute; the optimizer's time is a step's, that of others a micro-batch's.
 Shares shares_of_kernels(const Scenario& scenario, const std::vector<ComputeReport>& compute) {
-  const int micro_batches = scenario.strategy.layout
-                                ? scenario.strategy.layout->micro_batches
-                                : gradient_accumulation(scenario.strategy).value_or(1);
+  const int micro_batches = gradient_accumulation(scenario.strategy).value_or(1);
   Shares shares;
   double whole = 0;
   for (const ComputeReport& gpu : compute) {

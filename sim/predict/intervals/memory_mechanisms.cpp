@@ -25,8 +25,7 @@ bool has_quantized_weights(const Model& model) {
 
 /// Ranks of a layout hold parts of layers and of tokens, which frameworks cut in their own ways.
 bool shares_layers(const Scenario& scenario) {
-  if (!scenario.strategy.layout) return false;
-  const Mesh& mesh = scenario.strategy.layout->mesh;
+  const Mesh mesh = mesh_of(scenario.strategy);
   return mesh.pipeline * mesh.tensor * mesh.context * mesh.expert > 1;
 }
 

@@ -2,22 +2,10 @@
 
 #include <fmt/format.h>
 
+#include "strategy/server/server_host.hpp"
+
 namespace rehearse::inline scenario {
 namespace {
-
-/// Who has a replica of its own and exchanges with servers.
-int workers_of(const Scenario& scenario, const ParameterServer& server) {
-  const std::size_t gpus = scenario.cluster.gpu_count();
-  if (const auto& layout = scenario.strategy.layout) {
-    const auto mesh = mesh_on(*layout, gpus);
-    return mesh ? static_cast<int>(mesh->data) : 1;
-  }
-  if (server.aggregate == ParameterServer::Aggregate::none) return static_cast<int>(gpus);
-  int nodes = 0;
-  for (const NodeGroup& group : scenario.cluster.groups)
-    if (group.node.gpus > 0) nodes += static_cast<int>(group.nodes);
-  return nodes;
-}
 
 LossMethod::Format format_of(Precision precision) {
   using Format = LossMethod::Format;
@@ -31,12 +19,7 @@ LossMethod::Format format_of(Precision precision) {
 
 double samples_per_step(const Scenario& scenario) {
   const Strategy& strategy = scenario.strategy;
-  double replicas = static_cast<double>(scenario.cluster.gpu_count());
-  if (strategy.layout) {
-    const std::size_t apart = replica_count(strategy, scenario.cluster);
-    const auto mesh = mesh_on(*strategy.layout, scenario.cluster.gpu_count() / apart);
-    replicas = static_cast<double>(apart) * (mesh ? mesh->data : 1);
-  }
+  const auto replicas = static_cast<double>(replicas_on(strategy, scenario.cluster));
   return replicas * static_cast<double>(scenario.batch_per_gpu) *
          gradient_accumulation(strategy).value_or(1);
 }
@@ -52,7 +35,7 @@ LossMethod loss_method_of(const Scenario& scenario) {
     method.replicas = static_cast<int>(replica_count(strategy, scenario.cluster));
     method.period = strategy.local_sgd->period;
   } else if (const ParameterServer* server = server_in(strategy)) {
-    const int workers = workers_of(scenario, *server);
+    const auto workers = static_cast<int>(worker_count(scenario.strategy, scenario.cluster));
     const bool in_step = server->staleness == 0U;
     if (server->local_steps > 1) {
       method.replicas = workers;

@@ -187,12 +187,9 @@ std::optional<OneServer> one_for_like_servers(const Strategy& strategy, const Cl
 }
 
 std::size_t worker_count(const Strategy& strategy, const Cluster& cluster) {
-  if (strategy.layout) {
-    const auto mesh = mesh_on(*strategy.layout, cluster.gpu_count());
-    return mesh ? static_cast<std::size_t>(mesh->data) : 1;
-  }
-  if (server_in(strategy)->aggregate == ParameterServer::Aggregate::none)
-    return cluster.gpu_count();
+  const bool in_parts = mesh_of(strategy).ranks() > 1;
+  if (in_parts || server_in(strategy)->aggregate == ParameterServer::Aggregate::none)
+    return replicas_on(strategy, cluster);
   std::size_t nodes = 0;
   for (const NodeGroup& group : cluster.groups)
     if (group.node.gpus > 0) nodes += static_cast<std::size_t>(group.nodes);
