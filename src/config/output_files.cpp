@@ -16,6 +16,8 @@
 namespace rehearse::inline config {
 namespace {
 
+constexpr const char* kStandardOutput = "-";
+
 /// Of a stream that is written directly.
 struct CloseStream {
   void operator()(std::FILE* file) const { std::fclose(file); }
@@ -25,14 +27,20 @@ struct CloseStream {
   throw MissingError(fmt::format("{}: error: cannot be written: {}", name, std::strerror(errno)));
 }
 
+void write_stream(std::FILE* stream, const std::string& text, const std::string& name) {
+  const bool written = std::fwrite(text.data(), 1, text.size(), stream) == text.size();
+  if (!written || std::fflush(stream) != 0) fail_as_unwritten(name);
+}
+
 void write_directly(const std::filesystem::path& file, const std::string& text) {
-  std::unique_ptr<std::FILE, CloseStream> stream(std::fopen(file.c_str(), "wb"));
+  if (file == kStandardOutput) return write_stream(stdout, text, "standard output");
+  const std::unique_ptr<std::FILE, CloseStream> stream(std::fopen(file.c_str(), "wb"));
   if (!stream) fail_as_unwritten(file.string());
-  const bool written = std::fwrite(text.data(), 1, text.size(), stream.get()) == text.size();
-  if (!written || std::fflush(stream.get()) != 0) fail_as_unwritten(file.string());
+  write_stream(stream.get(), text, file.string());
 }
 
 bool is_special(const std::filesystem::path& file) {
+  if (file == kStandardOutput) return true;
   std::error_code ignored;
   const auto status = std::filesystem::status(file, ignored);
   return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);

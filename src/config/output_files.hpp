@@ -7,8 +7,8 @@
 namespace rehearse::inline config {
 
 /// Writes a file so that a reader sees the old one or the whole new one (write_whole_file), into a
-/// folder that is there. A device or a pipe is written directly. MissingError if it cannot be
-/// written.
+/// folder that is there. A device or a pipe is written directly, and `-` is standard output.
+/// MissingError if it cannot be written.
 void write_file(const std::filesystem::path& file, const std::string& text);
 
 /// A file that an option names; none where the path is empty.
