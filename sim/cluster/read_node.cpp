@@ -6,7 +6,7 @@
 
 #include "cluster/cluster_keys.hpp"
 #include "cluster/parts.hpp"
-#include "config/fields.hpp"
+#include "config/key_list.hpp"
 #include "kernels/kernel_curves.hpp"
 
 namespace rehearse::inline cluster {
@@ -20,6 +20,84 @@ constexpr int kMostGpus = 1024;
 constexpr int kMostNics = 128;
 constexpr int kMostCores = 100'000;
 
+constexpr Choices<NicVendor> kVendors = {
+    {"amazon", NicVendor::amazon}, {"google", NicVendor::google}, {"other", NicVendor::other}};
+
+NodePrices read_prices(const Value& value);
+
+Form<double> price() { return form::within(0, 1e6).in("USD"); }
+
+Form<double> speed_form() {
+  Form<double> speed = form::positive();
+  speed.read = read_speed;
+  return speed;
+}
+
+struct PriceKeys : KeyList {
+  KeyOf<double> on_demand = add("on_demand", price(), "required", "Price on demand.");
+  KeyOf<double> reserved = add("reserved", price(), "-", "Price of a node that is reserved.");
+  KeyOf<double> spot = add("spot", price(), "-", "Price of a spot node.");
+};
+
+struct NodeKeys : KeyList {
+  KeyOf<int> gpus =
+      add("gpus", form::count(0, kMostGpus), "1", "GPUs of the node; 0: a node of CPUs alone.");
+  KeyOf<Gpu> gpu = add("gpu", Form<Gpu>{type::name_of("list gpus") | type::map(), read_gpu},
+                       "generic", "The kind of GPU.");
+  KeyOf<Bytes> memory = add("memory", form::size_above_0(), "(the GPU's)", "Memory of each GPU.");
+  KeyOf<Watts> tdp = add("tdp", Form<Watts>{type::text("W, kW"), read_watts}, "(the GPU's)",
+                         "Board power of each GPU.");
+  KeyOf<double> speed =
+      add("speed", speed_form(), "1", "Speed of the GPUs, times that of their kind.");
+  KeyOf<BytesPerSecond> nvlink =
+      add<BytesPerSecond>("nvlink", "-", "NVLink per GPU and direction.");
+  KeyOf<Seconds> nvlink_latency =
+      add<Seconds>("nvlink_latency", "600 ns", "Latency of NVLink.", "NCCL");
+  KeyOf<BytesPerSecond> pcie =
+      add<BytesPerSecond>("pcie", "24.0 GB/s", "PCIe per GPU and direction.");
+  KeyOf<Seconds> pcie_latency = add<Seconds>("pcie_latency", "1.00 us", "Latency of PCIe.", "NCCL");
+  KeyOf<bool> pcie_peer_to_peer =
+      add<bool>("pcie_peer_to_peer", "true", "GPUs reach each other without the host's memory.");
+  KeyOf<int> pcie_roots =
+      add("pcie_roots", form::count(1, kMostGpus), "(1)",
+          "Root complexes of its GPUs, in their order; with peer-to-peer access.");
+  KeyOf<BytesPerSecond> root_link = add<BytesPerSecond>(
+      "root_link", "(5 GB/s where pcie_roots is above 1)",
+      "Copies between peers behind unlike roots, over the CPUs' link.", "NCCL topo.h");
+  KeyOf<BytesPerSecond> staged_rate =
+      add<BytesPerSecond>("staged_rate", "(21 GB/s; with PCIe 5.0 or DDR5 0.73 of host_bandwidth)",
+                          "What the host passes on of all copies between its GPUs.", "nccl-tests");
+  KeyOf<BytesPerSecond> host_bandwidth = add<BytesPerSecond>(
+      "host_bandwidth", "100 GB/s", "What the host's memory lets through of copies.");
+  KeyOf<int> cores = add("cores", form::count(1, kMostCores), "-",
+                         "Cores of the host's CPUs, without hyper-threads.");
+  KeyOf<Seconds> host_launch =
+      add<Seconds>("host_launch", "-", "Host time of an eager operator there.");
+  KeyOf<int> nics = add("nics", form::count(1, kMostNics), "1", "Network cards, as sold.");
+  KeyOf<BytesPerSecond> nic =
+      add<BytesPerSecond>("nic", "(required with several nodes)", "Rate of one NIC per direction.");
+  KeyOf<Seconds> nic_latency =
+      add<Seconds>("nic_latency", "5.00 us or 25.0 us", "From NIC to NIC: rdma, tcp.");
+  KeyOf<Bytes> nic_burst =
+      add<Bytes>("nic_burst", "-", "Bytes that a shaped NIC lets pass at once.");
+  KeyOf<NicVendor> nic_vendor =
+      add("nic_vendor", form::choice(kVendors), "(other)",
+          "Whose NIC: NCCL opens more sockets on Amazon's and Google's.", "NCCL");
+  KeyOf<NicTransport> transport =
+      add("transport",
+          Form<NicTransport>{type::choice({"rdma", "tcp"}) | type::map(), read_nic_transport},
+          "rdma or tcp", "What carries bytes between NICs: tcp below 100 Gbit/s.");
+  KeyOf<NodePrices> usd_per_hour =
+      add("usd_per_hour",
+          Form<NodePrices>{price().type | type::map(), read_prices, {}, PriceKeys().below()}, "-",
+          "Price of a node.");
+};
+
+const NodeKeys& of_node() {
+  static const NodeKeys kKeys;
+  return kKeys;
+}
+
 /// Fails at the first of `keys` that is given.
 void refuse(Map& map, std::initializer_list<const char*> keys, const std::string& message,
             const std::string& remedy) {
@@ -29,24 +107,22 @@ void refuse(Map& map, std::initializer_list<const char*> keys, const std::string
 }
 
 Gpu read_node_gpu(Map& map) {
-  const std::optional<Value> value = map.optional("gpu");
-  Gpu gpu = value ? read_gpu(*value) : known_gpu(map.string_or("gpu", "generic"));
-  if (const std::optional<Value> memory = map.optional("memory")) {
-    gpu.memory = read_memory(*memory);
-  }
-  if (const std::optional<Value> tdp = map.optional("tdp")) gpu.tdp = read_watts(*tdp);
+  const std::optional<Gpu> said = of_node().gpu.in(map);
+  Gpu gpu = said ? *said : known_gpu(map.string_or(of_node().gpu.name, "generic"));
+  gpu.memory = of_node().memory.in(map).value_or(gpu.memory);
+  if (const auto tdp = of_node().tdp.in(map)) gpu.tdp = tdp;
   return gpu;
 }
 
 std::optional<NvLink> read_nvlink(Map& map) {
-  const std::optional<Value> bandwidth = map.optional("nvlink");
+  const std::optional<BytesPerSecond> bandwidth = of_node().nvlink.in(map);
   if (!bandwidth) {
     refuse(map, {"nvlink_latency"}, "a latency of NVLink without NVLink",
            "give its rate per GPU and direction too, such as `nvlink: 300GBps`");
     return std::nullopt;
   }
-  return NvLink{.bandwidth = bandwidth->as_bytes_per_second(),
-                .latency = map.seconds_or("nvlink_latency", kNvLinkLatency)};
+  return NvLink{.bandwidth = *bandwidth,
+                .latency = of_node().nvlink_latency.in(map, kNvLinkLatency)};
 }
 
 /// By default stated only where something is staged.
@@ -54,25 +130,23 @@ std::optional<NvLink> read_nvlink(Map& map) {
 /// than 16 channels of DDR4 would be needed for.
 BytesPerSecond usual_staged_rate(Map& map, const Pcie& pcie) {
   constexpr BytesPerSecond kFifthGeneration{40e9}, kMuchMemory{250e9}, kTwoSockets{307e9};
-  const std::optional<Value> given = map.optional("host_bandwidth");
-  const std::optional<BytesPerSecond> memory =
-      given ? std::optional(given->as_bytes_per_second()) : std::nullopt;
+  const std::optional<BytesPerSecond> memory = of_node().host_bandwidth.in(map);
   const bool modern = pcie.bandwidth >= kFifthGeneration || (memory && *memory >= kMuchMemory);
   if (modern) return memory.value_or(kTwoSockets) * kStagedShare;
   return std::min(kStagedRate, memory.value_or(kStagedRate));
 }
 
 void read_staged_rate(Map& map, Pcie& pcie) {
-  const std::optional<Value> given = map.optional("staged_rate");
+  const std::optional<BytesPerSecond> given = of_node().staged_rate.in(map);
   if (given && pcie.peer_to_peer)
     map.at_key("staged_rate")
         .fail("nothing is staged between GPUs with peer-to-peer access",
               "remove it, or give `pcie_peer_to_peer: false` too");
   pcie.staged_rate_stated = given.has_value() || pcie.peer_to_peer;
   if (given)
-    pcie.staged_rate = given->as_bytes_per_second();
+    pcie.staged_rate = *given;
   else if (!pcie.peer_to_peer)
-    pcie.staged_rate = map.bytes_per_second_or("staged_rate", usual_staged_rate(map, pcie));
+    pcie.staged_rate = of_node().staged_rate.in(map, usual_staged_rate(map, pcie));
 }
 
 /// Over QPI between two Xeons of 2014 to 2016, 6 GB/s, as packets of 64 bytes that take 6/5 of it:
@@ -82,8 +156,7 @@ constexpr BytesPerSecond kRootLink{5e9};
 /// GPUs behind several roots, peers of which meet over the CPUs.
 void read_roots(Map& map, Node& node) {
   Pcie& pcie = node.pcie;
-  if (const std::optional<Value> roots = map.optional("pcie_roots"))
-    pcie.roots = static_cast<int>(roots->as_integer(1, kMostGpus));
+  pcie.roots = of_node().pcie_roots.in(map).value_or(pcie.roots);
   if (node.gpus % pcie.roots != 0)
     map.at_key("pcie_roots")
         .fail(fmt::format("{} GPUs cannot be shared out to {} roots alike", node.gpus, pcie.roots),
@@ -91,7 +164,7 @@ void read_roots(Map& map, Node& node) {
   if (pcie.roots == 1 || !pcie.peer_to_peer)
     return refuse(map, {"root_link"}, "no peers meet over the CPUs' link",
                   "give pcie_roots: 2 and peer-to-peer access, or remove it");
-  pcie.root_link = map.bytes_per_second_or("root_link", kRootLink);
+  pcie.root_link = of_node().root_link.in(map, kRootLink);
 }
 
 void read_gpu_side(Map& map, Node& node) {
@@ -106,14 +179,13 @@ void read_gpu_side(Map& map, Node& node) {
   }
   node.gpu = read_node_gpu(map);
   node.nvlink = read_nvlink(map);
-  node.pcie = {.bandwidth = map.bytes_per_second_or("pcie", kPcieBandwidth),
-               .latency = map.seconds_or("pcie_latency", kPcieLatency),
-               .peer_to_peer = map.bool_or("pcie_peer_to_peer", true),
+  node.pcie = {.bandwidth = of_node().pcie.in(map, kPcieBandwidth),
+               .latency = of_node().pcie_latency.in(map, kPcieLatency),
+               .peer_to_peer = of_node().pcie_peer_to_peer.in(map, true),
                .host_bandwidth = {}};
   read_staged_rate(map, node.pcie);
   read_roots(map, node);
-  node.speed =
-      map.has("speed") ? read_speed(map.require("speed")) : map.positive_number_or("speed", 1);
+  node.speed = of_node().speed.in(map, 1);
 }
 
 void read_network_side(Map& map, Node& node, bool needs_network) {
@@ -124,35 +196,28 @@ void read_network_side(Map& map, Node& node, bool needs_network) {
     node.nics = 0;
     return;
   }
-  node.nic_bandwidth = map.require("nic").as_bytes_per_second();
-  const std::optional<Value> nics = map.optional("nics");
-  node.nics =
-      nics ? read_nics(*nics, node.gpus) : static_cast<int>(map.integer_or("nics", 1, 1, 1));
-  if (const std::optional<Value> vendor = map.optional("nic_vendor"))
-    node.nic_vendor = read_nic_vendor(*vendor);
+  node.nic_bandwidth = of_node().nic.required_in(map);
+  const std::optional<Value> nics = map.optional(of_node().nics.name);
+  node.nics = nics ? read_nics(*nics, node.gpus) : of_node().nics.in(map, 1);
+  node.nic_vendor = of_node().nic_vendor.in(map).value_or(node.nic_vendor);
   node.transport = usual_transport(node.nic_bandwidth);
-  if (const std::optional<Value> transport = map.optional("transport")) {
-    node.transport = read_nic_transport(*transport);
-  } else {
-    map.string_or("transport", to_string(node.transport.kind));
-  }
+  if (const auto transport = of_node().transport.in(map))
+    node.transport = *transport;
+  else
+    map.string_or(of_node().transport.name, to_string(node.transport.kind));
   settle_sockets(node.transport, node.nic_vendor, node.nic_bandwidth);
   const bool tcp = node.transport.kind == NicTransport::Kind::tcp;
-  node.nic_latency = map.seconds_or("nic_latency", tcp ? kTcpLatency : kRdmaLatency);
-  if (const std::optional<Value> burst = map.optional("nic_burst")) {
-    node.nic_burst = burst->as_bytes();
-  }
+  node.nic_latency = of_node().nic_latency.in(map, tcp ? kTcpLatency : kRdmaLatency);
+  node.nic_burst = of_node().nic_burst.in(map).value_or(node.nic_burst);
 }
 
 }  // namespace
 
-NicVendor read_nic_vendor(const Value& value) {
-  const std::string vendor = value.as_choice({"amazon", "google", "other"});
-  if (vendor == "other") return NicVendor::other;
-  return vendor == "amazon" ? NicVendor::amazon : NicVendor::google;
-}
+std::vector<Key> node_keys() { return of_node().lines(); }
 
-Bytes read_memory(const Value& value) { return form::size_above_0().read(value); }
+NicVendor read_nic_vendor(const Value& value) { return of_node().nic_vendor.form.read(value); }
+
+Bytes read_memory(const Value& value) { return of_node().memory.form.read(value); }
 
 double read_speed(const Value& value) {
   constexpr double kMost = 1000;
@@ -164,10 +229,10 @@ double read_speed(const Value& value) {
   return std::clamp(speed, 1 / kMost, kMost);
 }
 
-int read_cores(const Value& value) { return static_cast<int>(value.as_integer(1, kMostCores)); }
+int read_cores(const Value& value) { return of_node().cores.form.read(value); }
 
 int read_nics(const Value& value, int gpus) {
-  const auto nics = static_cast<int>(value.as_integer(1, kMostNics));
+  const int nics = of_node().nics.form.read(value);
   const int most = std::max(1, gpus);
   if (nics > most) {
     value.fail(fmt::format("{} NICs for {} GPU{}; a GPU sends through one", nics, gpus,
@@ -179,24 +244,24 @@ int read_nics(const Value& value, int gpus) {
 
 namespace {
 
-/// USD per node and hour.
-double read_price(const Value& value) { return form::within(0, 1e6).read(value); }
-
-}  // namespace
-
-NodePrices read_own_prices(const Value& value) {
+NodePrices read_prices(const Value& value) {
   NodePrices prices;
   if (!value.is_map()) {
-    prices.on_demand = read_price(value);
+    prices.on_demand = price().read(value);
     return prices;
   }
+  static const PriceKeys kKeys;
   Map map = value.as_map();
-  prices.on_demand = read_price(map.require("on_demand"));
-  if (const auto reserved = map.optional("reserved")) prices.reserved = read_price(*reserved);
-  if (const auto spot = map.optional("spot")) prices.spot = read_price(*spot);
+  prices.on_demand = kKeys.on_demand.required_in(map);
+  prices.reserved = kKeys.reserved.in(map);
+  prices.spot = kKeys.spot.in(map);
   map.finish();
   return prices;
 }
+
+}  // namespace
+
+NodePrices read_own_prices(const Value& value) { return read_prices(value); }
 
 namespace {
 
@@ -305,19 +370,16 @@ Gpu read_gpu(const Value& value) {
 Node read_node(const Value& value, bool needs_network) {
   Map map = value.as_map();
   Node node;
-  node.gpus = static_cast<int>(map.integer_or("gpus", 1, 0, kMostGpus));
+  node.gpus = of_node().gpus.in(map, 1);
   read_gpu_side(map, node);
   // A host's memory lets through at least what the host is taken to stage.
   const BytesPerSecond staged =
       node.pcie.staged_rate_stated ? BytesPerSecond(0) : node.pcie.staged_rate;
-  node.pcie.host_bandwidth =
-      map.bytes_per_second_or("host_bandwidth", std::max(kHostBandwidth, staged));
-  if (const std::optional<Value> cores = map.optional("cores")) node.cores = read_cores(*cores);
-  if (const std::optional<Value> launch = map.optional("host_launch"))
-    node.host_launch = launch->as_seconds();
+  node.pcie.host_bandwidth = of_node().host_bandwidth.in(map, std::max(kHostBandwidth, staged));
+  if (const auto cores = of_node().cores.in(map)) node.cores = *cores;
+  if (const auto launch = of_node().host_launch.in(map)) node.host_launch = *launch;
   read_network_side(map, node, needs_network);
-  if (const std::optional<Value> price = map.optional("usd_per_hour"))
-    node.prices = read_own_prices(*price);
+  if (const auto prices = of_node().usd_per_hour.in(map)) node.prices = *prices;
   map.finish();
   return node;
 }
