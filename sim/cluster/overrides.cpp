@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cluster/parts.hpp"
+#include "cluster/whole_keys.hpp"
 
 namespace rehearse::inline cluster {
 namespace {
@@ -27,14 +28,15 @@ std::vector<Value> by_group(const Value& value, const Cluster& cluster) {
 }  // namespace
 
 void override_network(Map& map, Cluster& cluster) {
-  const std::optional<Value> nic_value = map.optional("nic");
+  const ClusterKeys& keys = of_cluster();
+  const std::optional<Value> nic_value = keys.nic.in(map);
   std::vector<Value> nic;
   if (nic_value) nic = by_group(*nic_value, cluster);
-  const std::optional<Value> latency = map.optional("nic_latency");
-  const std::optional<Value> burst = map.optional("nic_burst");
-  const std::optional<Value> nics = map.optional("nics");
-  const std::optional<Value> transport = map.optional("transport");
-  const std::optional<Value> vendor = map.optional("nic_vendor");
+  const std::optional<Seconds> latency = keys.nic_latency.in(map);
+  const std::optional<Bytes> burst = keys.nic_burst.in(map);
+  const std::optional<Value> nics = keys.nics.in(map);
+  const std::optional<Value> transport = keys.transport.in(map);
+  const std::optional<Value> vendor = keys.nic_vendor.in(map);
   for (std::size_t i = 0; i < cluster.groups.size(); ++i) {
     Node& node = cluster.groups[i].node;
     if (!nic.empty()) {
@@ -46,8 +48,8 @@ void override_network(Map& map, Cluster& cluster) {
     if (vendor) node.nic_vendor = read_nic_vendor(*vendor);
     if (!nic.empty() || transport || vendor)
       settle_sockets(node.transport, node.nic_vendor, node.nic_bandwidth);
-    if (latency) node.nic_latency = latency->as_seconds();
-    if (burst) node.nic_burst = burst->as_bytes();
+    if (latency) node.nic_latency = *latency;
+    if (burst) node.nic_burst = *burst;
     // A CPU node keeps its own: how many NICs the GPUs of the others have says nothing about it.
     if (nics && node.gpus > 0) node.nics = read_nics(*nics, node.gpus);
     if (cluster.node_count() > 1 && node.nics == 0) {
@@ -58,11 +60,12 @@ void override_network(Map& map, Cluster& cluster) {
 }
 
 void override_inner_links(Map& map, Cluster& cluster) {
-  const std::optional<Value> nvlink = map.optional("nvlink");
-  const std::optional<Value> nvlink_latency = map.optional("nvlink_latency");
-  const std::optional<Value> pcie = map.optional("pcie");
-  const std::optional<Value> pcie_latency = map.optional("pcie_latency");
-  const std::optional<Value> staged = map.optional("staged_rate");
+  const ClusterKeys& keys = of_cluster();
+  const std::optional<BytesPerSecond> nvlink = keys.nvlink.in(map);
+  const std::optional<Seconds> nvlink_latency = keys.nvlink_latency.in(map);
+  const std::optional<BytesPerSecond> pcie = keys.pcie.in(map);
+  const std::optional<Seconds> pcie_latency = keys.pcie_latency.in(map);
+  const std::optional<BytesPerSecond> staged = keys.staged_rate.in(map);
   for (NodeGroup& group : cluster.groups) {
     Node& node = group.node;
     if (node.gpus == 0) continue;
@@ -70,26 +73,26 @@ void override_inner_links(Map& map, Cluster& cluster) {
       map.at_key(nvlink ? "nvlink" : "nvlink_latency")
           .fail(fmt::format("the GPUs of {} have no NVLink", cluster.name),
                 "write the node inline");
-    if (nvlink) node.nvlink->bandwidth = nvlink->as_bytes_per_second();
-    if (nvlink_latency) node.nvlink->latency = nvlink_latency->as_seconds();
-    if (pcie) node.pcie.bandwidth = pcie->as_bytes_per_second();
-    if (pcie_latency) node.pcie.latency = pcie_latency->as_seconds();
+    if (nvlink) node.nvlink->bandwidth = *nvlink;
+    if (nvlink_latency) node.nvlink->latency = *nvlink_latency;
+    if (pcie) node.pcie.bandwidth = *pcie;
+    if (pcie_latency) node.pcie.latency = *pcie_latency;
     if (!staged) continue;
     if (node.pcie.peer_to_peer)
       map.at_key("staged_rate")
           .fail("nothing is staged between GPUs with peer-to-peer access", "remove it");
-    node.pcie.staged_rate = staged->as_bytes_per_second();
+    node.pcie.staged_rate = *staged;
     node.pcie.staged_rate_stated = true;
   }
 }
 
 void override_hosts(Map& map, Cluster& cluster) {
-  if (const std::optional<Value> bandwidth = map.optional("host_bandwidth")) {
+  if (const std::optional<Value> bandwidth = of_cluster().host_bandwidth.in(map)) {
     const std::vector<Value> values = by_group(*bandwidth, cluster);
     for (std::size_t i = 0; i < values.size(); ++i)
       cluster.groups[i].node.pcie.host_bandwidth = values[i].as_bytes_per_second();
   }
-  if (const std::optional<Value> cores = map.optional("cores")) {
+  if (const std::optional<Value> cores = of_cluster().cores.in(map)) {
     const std::vector<Value> values = by_group(*cores, cluster);
     for (std::size_t i = 0; i < values.size(); ++i)
       cluster.groups[i].node.cores = read_cores(values[i]);
@@ -97,19 +100,19 @@ void override_hosts(Map& map, Cluster& cluster) {
 }
 
 void override_gpus(Map& map, Cluster& cluster) {
-  const std::optional<Value> speed = map.optional("speed");
-  const std::optional<Value> memory = map.optional("memory");
-  const std::optional<Value> tdp = map.optional("tdp");
+  const std::optional<double> speed = of_cluster().speed.in(map);
+  const std::optional<Bytes> memory = of_cluster().memory.in(map);
+  const std::optional<Watts> tdp = of_cluster().tdp.in(map);
   for (NodeGroup& group : cluster.groups) {
     if (group.node.gpus == 0) continue;
-    if (speed) group.node.speed = read_speed(*speed);
-    if (memory) group.node.gpu.memory = read_memory(*memory);
-    if (tdp) group.node.gpu.tdp = read_watts(*tdp);
+    if (speed) group.node.speed = *speed;
+    if (memory) group.node.gpu.memory = *memory;
+    if (tdp) group.node.gpu.tdp = tdp;
   }
 }
 
 void override_fabric(Map& map, Cluster& cluster) {
-  if (const std::optional<Value> fabric = map.optional("fabric")) {
+  if (const std::optional<Value> fabric = of_cluster().fabric.in(map)) {
     cluster.fabric = read_fabric(*fabric, cluster.node_count());
     return;
   }

@@ -28,8 +28,6 @@ std::shared_ptr<const KernelCurves> known_curves(const std::string& name);
 /// One machine. Where `needs_network` is false (the cluster's only node) `nic` may be missing: nics
 /// is 0 then.
 Node read_node(const Value& value, bool needs_network);
-/// A GPU's memory: above zero.
-Bytes read_memory(const Value& value);
 /// `usd_per_hour: 32.77` (on demand) or `{on_demand: 32.77, reserved: 20.1, spot: 11.3}`, of one
 /// node.
 NodePrices read_own_prices(const Value& value);

@@ -6,23 +6,13 @@
 #include "base/error.hpp"
 #include "cluster/overrides.hpp"
 #include "cluster/parts.hpp"
+#include "cluster/whole_keys.hpp"
 #include "config/mistakes.hpp"
 
 namespace rehearse::inline cluster {
 namespace {
 
-constexpr std::int64_t kMostNodes = 1'000'000;
 constexpr std::int64_t kMostGpus = 1'000'000;
-constexpr std::int64_t kMostCores = 1'000'000;
-
-std::string string_if(Map& map, const std::string& key, const std::string& missing) {
-  const std::optional<Value> value = map.optional(key);
-  return value ? value->as_string() : missing;
-}
-
-int read_node_count(const Value& value) {
-  return static_cast<int>(value.as_integer(1, kMostNodes));
-}
 
 /// GPUs of no real machine are no NCCL's.
 CollectiveModel usual_collectives(const Cluster& cluster) {
@@ -46,20 +36,16 @@ NodeGroup& gpu_group(Cluster& cluster, const Value& where,
 
 /// Reads the price of the cluster's nodes with GPUs, whatever else says it.
 void read_price(Map& map, Cluster& cluster) {
-  if (const std::optional<Value> price = map.optional("usd_per_hour"))
+  if (const std::optional<Value> price = of_cluster().usd_per_hour.in(map))
     gpu_group(cluster, *price, "give each group's node its own usd_per_hour").node.prices =
         read_own_prices(*price);
 }
 
 void read_collectives(Map& map, Cluster& cluster) {
-  const std::optional<Value> model = map.optional("collectives"), options = map.optional("nccl");
-  if (model) {
-    const std::string name = model->as_choice({"nccl", "gloo", "links"});
-    cluster.collectives = name == "links"  ? CollectiveModel::links
-                          : name == "gloo" ? CollectiveModel::gloo
-                                           : CollectiveModel::nccl;
-  }
-  if (const std::optional<Value> gloo = map.optional("gloo")) {
+  const std::optional<Value> options = of_cluster().nccl.in(map);
+  const std::optional<CollectiveModel> model = of_cluster().collectives.in(map);
+  cluster.collectives = model.value_or(cluster.collectives);
+  if (const std::optional<Value> gloo = of_cluster().gloo.in(map)) {
     if (cluster.collectives != CollectiveModel::gloo)
       gloo->fail("collectives are not Gloo's", "add `collectives: gloo`, or remove it");
     cluster.gloo = read_gloo_options(*gloo);
@@ -74,50 +60,17 @@ void read_collectives(Map& map, Cluster& cluster) {
   cluster.collectives = CollectiveModel::nccl;
 }
 
-Cluster::RunQueue read_run_queue(const Value& value) {
-  Map map = value.as_map();
-  const auto count = [&](const char* key) {
-    return static_cast<int>(map.integer_or(key, 1, 1, kMostCores));
-  };
-  const Value ready = map.require("ready"), step = map.require("step");
-  const Cluster::RunQueue read{.ready = ready.as_seconds(),
-                               .step = step.as_seconds(),
-                               .ranks = count("ranks"),
-                               .threads_per_rank = count("threads_per_rank"),
-                               .cores = count("cores")};
-  if (read.step <= Seconds(0)) step.fail("a step takes time", "give its length");
-  if (read.ready > read.step)
-    ready.fail("a thread is ready for no longer than the step takes", "give `step` or less");
-  map.finish();
-  return read;
-}
-
 /// What an inline cluster and one that is used say alike about the whole of it.
 void read_common(Map& map, Cluster& cluster) {
+  const ClusterKeys& keys = of_cluster();
   read_collectives(map, cluster);
-  if (const std::optional<Value> profile = map.optional("comm_profile")) {
-    cluster.comm_profile = read_comm_profile_file(*profile);
-  }
-  if (const std::optional<Value> kernels = map.optional("kernels"))
-    read_measured_kernels(*kernels, cluster);
-  if (const std::optional<Value> cores = map.optional("shared_cores")) {
-    cluster.shared_cores = static_cast<int>(cores->as_integer(1, kMostCores));
-  }
-  if (const std::optional<Value> busy = map.optional("busy_cores")) {
-    Map measured = busy->as_map();
-    const Value slowdown = measured.require("slowdown");
-    cluster.busy_cores = {.slowdown = slowdown.as_positive_number(),
-                          .spread = measured.non_negative_number_or("spread", 0),
-                          .drift = measured.non_negative_number_or("drift", 0)};
-    if (cluster.busy_cores->slowdown < 1)
-      slowdown.fail("cores are no faster for being busy", "give 1 or more");
-    measured.finish();
-  }
-  if (const std::optional<Value> queue = map.optional("run_queue"))
-    cluster.run_queue = read_run_queue(*queue);
-  if (const std::optional<Value> ahead = map.optional("head_start"))
-    cluster.head_start = ahead->as_non_negative_number();
-  if (const std::optional<Value> steps = map.optional("measured_steps"))
+  if (const auto profile = keys.comm_profile.in(map)) cluster.comm_profile = *profile;
+  if (const auto kernels = keys.kernels.in(map)) read_measured_kernels(*kernels, cluster);
+  if (const auto cores = keys.shared_cores.in(map)) cluster.shared_cores = *cores;
+  if (const auto busy = keys.busy_cores.in(map)) cluster.busy_cores = busy;
+  if (const auto queue = keys.run_queue.in(map)) cluster.run_queue = queue;
+  if (const auto ahead = keys.head_start.in(map)) cluster.head_start = *ahead;
+  if (const auto steps = keys.measured_steps.in(map))
     cluster.measured_steps = read_measured_steps(*steps);
 }
 
@@ -167,9 +120,10 @@ void finish(Map& map, const Cluster& cluster) {
 NodeGroup read_group(const Value& value, std::size_t index, bool needs_network) {
   Map map = value.as_map();
   NodeGroup group;
-  group.name = string_if(map, "name", fmt::format("group{}", index));
-  group.nodes = read_node_count(map.require("nodes"));
-  group.node = read_node(map.require("node"), needs_network || group.nodes > 1);
+  const GroupKeys& keys = of_cluster().group;
+  group.name = keys.name.in(map).value_or(fmt::format("group{}", index));
+  group.nodes = keys.nodes.required_in(map);
+  group.node = read_node(keys.node.required_in(map), needs_network || group.nodes > 1);
   map.finish();
   return group;
 }
@@ -190,7 +144,7 @@ std::vector<NodeGroup> read_groups(const Value& value) {
 }
 
 std::vector<NodeGroup> read_machines(Map& map) {
-  if (const std::optional<Value> groups = map.optional("groups")) {
+  if (const std::optional<Value> groups = of_cluster().groups.in(map)) {
     for (const char* key : {"nodes", "node"}) {
       if (!map.has(key)) continue;
       map.at_key(key).fail("a cluster has either `nodes` and `node` or `groups`; got both",
@@ -205,29 +159,30 @@ std::vector<NodeGroup> read_machines(Map& map) {
         std::pair("node", "write what a node has, such as node: {gpus: 8, gpu: H100-SXM}")})
     if (!map.has(key) && nearest(key, others).empty())
       map.where().mistake(fmt::format("the key \"{}\" is missing", key), remedy);
-  const int nodes = read_node_count(map.require("nodes"));
-  return {{.name = "node", .nodes = nodes, .node = read_node(map.require("node"), nodes > 1)}};
+  const int nodes = of_cluster().nodes.required_in(map);
+  const Value node = of_cluster().node.required_in(map);
+  return {{.name = "node", .nodes = nodes, .node = read_node(node, nodes > 1)}};
 }
 
 /// Everything but `use:`.
 Cluster read_inline(const Value& value, const std::string& name) {
   Map map = value.as_map();
   Cluster cluster;
-  cluster.name = string_if(map, "name", name);
+  cluster.name = of_cluster().name.in(map).value_or(name);
   const bool has_machines = read_part([&] { cluster.groups = read_machines(map); });
   read_part(
       [&] {
-        if (const std::optional<Value> fabric = map.optional("fabric")) {
+        if (const std::optional<Value> fabric = of_cluster().fabric.in(map)) {
           cluster.fabric = read_fabric(*fabric, cluster.node_count());
         } else {
-          map.string_or("fabric", "star");
+          map.string_or(of_cluster().fabric.name, "star");
         }
       },
       has_machines);
   cluster.collectives = usual_collectives(cluster);
   read_part([&] { read_common(map, cluster); });
   read_part([&] { read_price(map, cluster); }, has_machines);
-  cluster.source = string_if(map, "source", "");
+  cluster.source = of_cluster().source.in(map).value_or("");
   read_part([&] { finish(map, cluster); }, has_machines);
   return cluster;
 }
@@ -269,12 +224,12 @@ void use_fewer_gpus(Node& node, int gpus) {
 }
 
 void override_size(Map& map, Cluster& cluster) {
-  if (const std::optional<Value> nodes = map.optional("nodes")) {
-    gpu_group(cluster, *nodes).nodes = read_node_count(*nodes);
-  }
-  if (const std::optional<Value> gpus = map.optional("gpus_per_node")) {
+  const ClusterKeys& keys = of_cluster();
+  if (const std::optional<Value> nodes = map.optional(keys.nodes.name))
+    gpu_group(cluster, *nodes).nodes = keys.nodes.form.read(*nodes);
+  if (const std::optional<Value> gpus = map.optional(keys.gpus_per_node.name)) {
     Node& node = gpu_group(cluster, *gpus).node;
-    const auto count = static_cast<int>(gpus->as_integer(1, kMostGpus));
+    const int count = keys.gpus_per_node.form.read(*gpus);
     if (count > node.gpus) {
       gpus->fail(fmt::format("a node of {} has {} GPU{}; got {}", cluster.name, node.gpus,
                              node.gpus == 1 ? "" : "s", count),
@@ -291,7 +246,7 @@ std::size_t mistakes_so_far() {
 Cluster read_use(const Value& value) {
   Map map = value.as_map();
   const std::size_t before = mistakes_so_far();
-  Cluster cluster = read_used(map.require("use"));
+  Cluster cluster = read_used(of_cluster().use.required_in(map));
   for (const char* key : {"node", "groups"}) {
     if (!map.has(key)) continue;
     map.at_key(key).fail(
@@ -305,12 +260,14 @@ Cluster read_use(const Value& value) {
         override_fabric, read_price, read_common}) {
     read_part([&] { override_some(map, cluster); }, is_known);
   }
-  cluster.name = string_if(map, "name", cluster.name);
+  cluster.name = of_cluster().name.in(map).value_or(cluster.name);
   read_part([&] { finish(map, cluster); }, is_known);
   return cluster;
 }
 
 }  // namespace
+
+std::vector<Key> cluster_key_lines() { return of_cluster().lines(); }
 
 Cluster read_cluster(const Value& value) {
   if (value.is_scalar())

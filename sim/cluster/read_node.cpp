@@ -217,8 +217,6 @@ std::vector<Key> node_keys() { return of_node().lines(); }
 
 NicVendor read_nic_vendor(const Value& value) { return of_node().nic_vendor.form.read(value); }
 
-Bytes read_memory(const Value& value) { return of_node().memory.form.read(value); }
-
 double read_speed(const Value& value) {
   constexpr double kMost = 1000;
   const double speed = value.as_positive_number();

@@ -51,9 +51,9 @@ void KeyList::append(std::vector<Key> lines) {
   std::ranges::move(lines, std::back_inserter(lines_));
 }
 
-std::vector<Key> KeyList::below() const {
+std::vector<Key> KeyList::below(const char* prefix) const {
   std::vector<Key> lines = lines_;
-  for (Key& line : lines) line.name.insert(0, ".");
+  for (Key& line : lines) line.name.insert(0, prefix);
   return lines;
 }
 

@@ -45,8 +45,8 @@ class KeyOf {
 class KeyList {
  public:
   const std::vector<Key>& lines() const { return lines_; }
-  /// The same as keys of a map, ".latency": for Form::below.
-  std::vector<Key> below() const;
+  /// The same as keys of a map, ".latency", or of a list, "[].latency": for Form::below.
+  std::vector<Key> below(const char* prefix = ".") const;
 
  protected:
   /// `fallback` is what Key has: "required", "-", the default, or words in parentheses.
