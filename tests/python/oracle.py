@@ -95,9 +95,10 @@ class Found:
 
 def _counted(case: Case) -> tuple[int, float, int]:
     with FakeTensorMode(allow_non_fake_inputs=True), cuda_rules.as_on_cuda(), contextlib.ExitStack() as stack:
-        with cuda_rules.building():
+        known = Known()
+        with cuda_rules.building(), known.building():
             module = case.make().train()
-        stack.enter_context(Known())
+        stack.enter_context(known)
         live = Live()
         given = case.inputs(case.batch), case.targets(case.batch) if case.targets else None
         for each in (*module.parameters(), *module.buffers(), *tree_leaves(given)):
