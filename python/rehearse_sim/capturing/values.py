@@ -36,6 +36,17 @@ BY_MASK = (aten.index.Tensor, aten.index_put.default, aten.index_put_.default,
            aten._index_put_impl_.default)  # fmt: skip
 
 
+class Held:
+    """A tensor's numbers, which go with a copy of it."""
+
+    def __init__(self, value: torch.Tensor) -> None:
+        self.value = value
+
+    def __deepcopy__(self, _: Any) -> Held:
+        with unset_fake_temporarily():
+            return Held(self.value.clone())
+
+
 class Known(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Pushed inside FakeTensorMode, below the recorder."""
 
@@ -55,7 +66,8 @@ class Known(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.most = MOST
 
     def value(self, tensor: torch.Tensor) -> torch.Tensor | None:
-        found = getattr(tensor, "_known", None) if isinstance(tensor, FakeTensor) else tensor
+        held = getattr(tensor, "_known", None)
+        found = (held and held.value) if isinstance(tensor, FakeTensor) else tensor
         if found is None or found.numel() > self.most or found.device.type != "cpu":
             return None
         return None if found.untyped_storage()._cdata in self.stale else found
@@ -186,4 +198,4 @@ class Known(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def attach(out: Any, real: Any) -> None:
         for fake, value in zip(tree_leaves(out), tree_leaves(real)):
             if isinstance(fake, FakeTensor) and isinstance(value, torch.Tensor) and fake.shape == value.shape:
-                fake._known = value  # type: ignore[attr-defined]
+                fake._known = Held(value)  # type: ignore[attr-defined]
