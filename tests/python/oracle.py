@@ -102,7 +102,7 @@ def _counted(case: Case) -> tuple[int, float, int]:
     with FakeTensorMode(allow_non_fake_inputs=True), cuda_rules.as_on_cuda(), contextlib.ExitStack() as stack:
         known = Known()
         with cuda_rules.building(), known.building():
-            module = case.make().train()
+            module = known.forget_weights(case.make().train())
         stack.enter_context(known)
         live = Live()
         given = case.inputs(case.batch), case.targets(case.batch) if case.targets else None

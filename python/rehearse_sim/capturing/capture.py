@@ -131,7 +131,7 @@ def _record(question: _Question, point: Point) -> Run:
     with FakeTensorMode(allow_non_fake_inputs=True), cuda_rules.as_on_cuda():
         known = Known()
         with cuda_rules.building(), known.building():
-            module = _fake(question.module).train()
+            module = known.forget_weights(_fake(question.module).train())
         with known:
             if question.ranks == 1:
                 return _run(question, point, module, known, None)

@@ -65,6 +65,13 @@ class Known(TorchDispatchMode):  # type: ignore[no-untyped-call]
             yield
         self.most = MOST
 
+    @staticmethod
+    def forget_weights(module: torch.nn.Module) -> torch.nn.Module:
+        """Of what a network trains nobody knows the numbers, whatever they began with."""
+        for each in module.parameters():
+            each.__dict__.pop("_known", None)
+        return module
+
     def value(self, tensor: torch.Tensor) -> torch.Tensor | None:
         held = getattr(tensor, "_known", None)
         found = (held and held.value) if isinstance(tensor, FakeTensor) else tensor
