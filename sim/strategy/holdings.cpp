@@ -29,6 +29,23 @@ Bytes batch_bytes(const Model& model, const Job& job) {
   return samples * (model.input_elements * parameter_element(job.precision) + kIndex);
 }
 
+/// Images and other numbers of a batch that the caller has as they are stored, beside the copies
+/// that forward reads under FSDP's mixed precision (MixedPrecisionPolicy's cast_forward_inputs,
+/// MixedPrecision's cast_root_forward_inputs: both true by default).
+Bytes copied_batch(const ProgramBuilder& builder) {
+  const Job& job = builder.job();
+  const Bytes stored = parameter_element(job.precision);
+  const Bytes computed = activation_element(builder.computes());
+  if (is_autocast(builder.computes()) || stored <= computed) return Bytes(0);
+  const auto samples = static_cast<double>(job.batch_per_gpu);
+  if (!job.model.captured)
+    return job.model.image > 0 ? samples * job.model.input_elements * computed : Bytes(0);
+  double elements = 0;
+  for (const captured::Tensor& one : job.model.captured->inputs)
+    if (one.is_narrow()) elements += one.elements(samples);
+  return elements * stored;
+}
+
 /// Of ranks that one program stands for, the most. Handles are a thread's own: forward's has one,
 /// and autograd's, which runs backward, another.
 Bytes cublas_workspaces(const Cluster& cluster) {
@@ -94,7 +111,7 @@ void hold_surroundings(ProgramBuilder& builder, Bytes buffer_element) {
   if (builder.job().device == TapeDevice::cuda && multiplies)
     builder.hold(builder.tensor(MemoryKind::workspace, cublas_workspaces(builder.job().cluster),
                                 builder.owner("cuBLAS")));
-  const Bytes batch = batch_bytes(model, builder.job());
+  const Bytes batch = batch_bytes(model, builder.job()) + copied_batch(builder);
   if (batch > Bytes(0))
     builder.hold(builder.tensor(MemoryKind::activations, batch, builder.owner("batch")));
 }

@@ -142,6 +142,18 @@ class Capture(unittest.TestCase):
         with self.assertRaisesRegex(Exception, "asks for a tensor's value.*test_capture.py:"):
             self.capture(lambda: Asks(4, 4), torch.zeros(2, 4))
 
+    def test_what_a_weight_began_with_is_not_known(self) -> None:
+        class Scaled(nn.Linear):
+            def __init__(self) -> None:
+                super().__init__(4, 4)
+                self.scale = nn.Parameter(torch.ones(1))
+
+            def forward(self, x: Any) -> Any:
+                return super().forward(x).mean() * (2 if self.scale.item() > 1 else 1)
+
+        with self.assertRaisesRegex(Exception, "asks for a tensor's value.*test_capture.py:"):
+            self.capture(Scaled, torch.zeros(2, 4))
+
     def test_values_that_follow_from_the_batch_are_known(self) -> None:
         class Masked(nn.Module):
             """Half of its tokens are 1: those alone go through the layer, if all is finite."""

@@ -128,6 +128,33 @@ class UsersCode(unittest.TestCase):
         self.assertEqual(found["memory.by_kind.parameters_bytes"], 8 * 1024 * 128)
         self.assertEqual(found["memory.by_kind.optimizer_state_bytes"], 2 * 8 * 1024 * 128)
 
+    def test_constants_that_a_network_makes_decide_what_runs(self) -> None:
+        class Grid(nn.Module):
+            """Boxes on a grid, of which those within the image are picked."""
+
+            def __init__(self) -> None:
+                super().__init__()
+                self.sides, self.lin = torch.tensor([1.0, 2.0, 4.0]), nn.Linear(128, 128)
+
+            def forward(self, x: Any) -> Any:
+                places = torch.arange(128)[:, None] * self.sides[None, :]
+                inside = torch.where((places < 64).all(dim=1))[0]
+                return self.lin(x)[:, inside].square().mean()
+
+        captured = rehearse_sim.capture(Grid, batch_of, path=self.path)
+        picked = [each for each in json.loads(captured.path.read_text())["kernels"] if each["op"] == "index"]
+        self.assertEqual(len(picked), 1)
+        self.assertEqual(picked[0]["writes"][0][1][1], 16)
+
+    def test_what_chance_draws_is_not_known(self) -> None:
+        class Chance(nn.Linear):
+            def forward(self, x: Any) -> Any:
+                scale = torch.empty(1).uniform_(0.0, 2.0)
+                return super().forward(x).mean() * (2 if scale.item() > 1 else 1)
+
+        with self.assertRaisesRegex(rehearse_sim.CaptureError, "scale.item"):
+            rehearse_sim.capture(lambda: Chance(128, 128), batch_of, path=self.path)
+
     def test_sparse_gradients_are_refused(self) -> None:
         def make() -> Any:
             return nn.Sequential(nn.Embedding(64, 8, sparse=True))

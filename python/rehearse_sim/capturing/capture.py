@@ -129,9 +129,10 @@ def _loss_of(output: Any, targets: Any, loss: Callable[..., Any] | None) -> torc
 def _record(question: _Question, point: Point) -> Run:
     """One step at one size, on tensors without numbers."""
     with FakeTensorMode(allow_non_fake_inputs=True), cuda_rules.as_on_cuda():
-        with cuda_rules.building():
-            module = _fake(question.module).train()
-        with Known() as known:
+        known = Known()
+        with cuda_rules.building(), known.building():
+            module = known.forget_weights(_fake(question.module).train())
+        with known:
             if question.ranks == 1:
                 return _run(question, point, module, known, None)
             with tensor_ranks.ranks(question.ranks) as mesh:

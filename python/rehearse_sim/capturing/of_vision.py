@@ -9,6 +9,10 @@ from .plans import Plan, UnknownNetwork, floats, mean
 
 #: Frames and sides that torchvision's video networks take (their weights' `min_size`s and clips).
 CLIP = {"mvit_v1_b": (16, 224), "mvit_v2_s": (16, 224), "swin3d": (32, 224), "s3d": (32, 224)}
+#: COCO's usual image; boxes of an image of its train2017 in the mean (860,001 in 117,266).
+COCO, BOXES = (3, 480, 640), 7
+#: Detectors whose second stage runs on boxes that the first one scores.
+PICKS = ("fasterrcnn", "maskrcnn", "keypointrcnn")
 AUXILIARY = {"googlenet", "inception_v3"}
 
 
@@ -39,6 +43,25 @@ def _pixels(output: Any, *_: Any) -> Any:
                for place, each in enumerate(made))  # fmt: skip
 
 
+def _detector(make: Callable[[], Any], note: str) -> Plan:
+    """Images of COCO's usual size, a list of them, with as many boxes as it has in the mean."""
+    import torch
+
+    def made() -> Any:
+        module = make()
+        module.transform.torch_choice = lambda sizes: sizes[0]  # of several sides one is drawn for each image
+        return module
+
+    def inputs(batch: int) -> Any:
+        places = torch.arange(BOXES, dtype=torch.float32)
+        box = torch.stack([20 + 60 * places, 10 + 40 * places, 100 + 75 * places, 90 + 55 * places], dim=1)
+        return [torch.zeros(*COCO) for _ in range(batch)], [
+            {"boxes": box.clone(), "labels": torch.ones(BOXES, dtype=torch.long)} for _ in range(batch)]  # fmt: skip
+
+    return Plan(made, inputs, None, lambda losses: sum(losses.values()),
+                f"{note} with images of {COCO} and {BOXES} boxes")  # fmt: skip
+
+
 def torchvision_plan(name: str) -> Plan:
     import torch
     import torchvision
@@ -55,11 +78,14 @@ def torchvision_plan(name: str) -> Plan:
             more = {"weights_backbone": None}
         return make(weights=None, **more)
 
-    if kind.startswith("detection"):
+    if name.startswith(PICKS):
         raise UnknownNetwork(
             f"{name} picks boxes by their scores, so that which kernels run is a matter of values\n"
-            "remedy: its backbone, such as torchvision:resnet50, or a detector of fixed shapes: hf:facebook/detr-resnet-50"
+            "remedy: its backbone, such as torchvision:resnet50, or a detector whose boxes stand on a grid: "
+            "torchvision:retinanet_resnet50_fpn --batch 16, hf:facebook/detr-resnet-50"
         )
+    if kind.startswith("detection"):
+        return _detector(made, called)
     if kind.startswith("segmentation"):
         return _images(made, (3, 520, 520), called, _pixels)
     if kind.startswith("video"):

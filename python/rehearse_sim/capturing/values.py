@@ -8,8 +8,10 @@ numbers that nobody knows one thing is stated: they are finite.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import traceback
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -21,6 +23,8 @@ aten = torch.ops.aten
 
 #: Elements of what is worked out: a mask of 2,048 tokens by as many, and no activations.
 MOST = 1 << 22
+#: While a network is made: sides of boxes and frequencies, and no weights.
+MOST_OF_CONSTANTS = 1 << 12
 CHANCE = ("rand", "bernoulli", "multinomial", "normal", "uniform", "dropout", "exponential")
 #: What other ranks send, and tables whose numbers nothing has.
 ELSEWHERE = ("_c10d_functional", "rehearse::")
@@ -32,18 +36,46 @@ BY_MASK = (aten.index.Tensor, aten.index_put.default, aten.index_put_.default,
            aten._index_put_impl_.default)  # fmt: skip
 
 
+class Held:
+    """A tensor's numbers, which go with a copy of it."""
+
+    def __init__(self, value: torch.Tensor) -> None:
+        self.value = value
+
+    def __deepcopy__(self, _: Any) -> Held:
+        with unset_fake_temporarily():
+            return Held(self.value.clone())
+
+
 class Known(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Pushed inside FakeTensorMode, below the recorder."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        self.most = MOST
         self.stale: set[int] = set()  # storages that something unknown was written to
         self.kept: list[Any] = []  # or another storage would get a stale one's number
         self.by_value: dict[str, None] = {}  # lines whose shapes the batch's values decide, in order
 
+    @contextlib.contextmanager
+    def building(self) -> Iterator[None]:
+        """Constants of a network that is being made."""
+        self.most = MOST_OF_CONSTANTS
+        with self:
+            yield
+        self.most = MOST
+
+    @staticmethod
+    def forget_weights(module: torch.nn.Module) -> torch.nn.Module:
+        """Of what a network trains nobody knows the numbers, whatever they began with."""
+        for each in module.parameters():
+            each.__dict__.pop("_known", None)
+        return module
+
     def value(self, tensor: torch.Tensor) -> torch.Tensor | None:
-        found = getattr(tensor, "_known", None) if isinstance(tensor, FakeTensor) else tensor
-        if found is None or found.numel() > MOST or found.device.type != "cpu":
+        held = getattr(tensor, "_known", None)
+        found = (held and held.value) if isinstance(tensor, FakeTensor) else tensor
+        if found is None or found.numel() > self.most or found.device.type != "cpu":
             return None
         return None if found.untyped_storage()._cdata in self.stale else found
 
@@ -51,9 +83,9 @@ class Known(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        real = self.worked_out(func, args, kwargs)
-        if func in ASKED and real is not None:
-            return real
+        if func in ASKED and (answer := self.worked_out(func, args, kwargs)) is not None:
+            return answer
+        given = args
         if func in BY_MASK:
             args = self.without_masks(args)
         elif func is aten.masked_select.default and (mask := self.value(args[1])) is not None:
@@ -62,14 +94,23 @@ class Known(TorchDispatchMode):  # type: ignore[no-untyped-call]
         try:
             out = func(*args, **kwargs)
         except Exception as error:
-            if real is None or "Dynamic" not in type(error).__name__:
+            if "Dynamic" not in type(error).__name__:
                 raise
-            self.note((args, kwargs))
+            real = self.worked_out(func, given, kwargs)
+            if real is None:
+                raise
+            self.note((given, kwargs))
             out = tree_map(lambda each: torch.empty_like(each) if isinstance(each, torch.Tensor)
                            else each, real)  # fmt: skip
+        else:
+            real = None
+            if self.is_small(out):
+                real = self.worked_out(func, given, kwargs)
+            else:
+                self.forget(func, given)
         if real is not None:
             self.attach(out, real)
-            if self.is_of_batch((args, kwargs)):
+            if self.is_of_batch((given, kwargs)):
                 self.mark(out)
         return out
 
@@ -102,8 +143,7 @@ class Known(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.forget(func, args)
             return self.finite(func, args)
         if name.startswith((*CHANCE, *ELSEWHERE)) or "device" in kwargs and str(kwargs["device"]).startswith("meta"):
-            return None
-        if not tensors and math.prod(self.asked_shape(args)) > MOST:
+            self.forget(func, args)
             return None
         own = tree_map(lambda each: self.value(each) if isinstance(each, torch.Tensor) else each, (args, kwargs))
         try:
@@ -113,13 +153,10 @@ class Known(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     made.zero_()
         except Exception:
             return None
-        large = any(each.numel() > MOST for each in tree_leaves(made) if isinstance(each, torch.Tensor))
-        return None if large else made
+        return made if self.is_small(made) else None
 
-    @staticmethod
-    def asked_shape(args: Any) -> list[int]:
-        first = args[0] if args else []
-        return [int(each) for each in first] if isinstance(first, (list, tuple)) else []
+    def is_small(self, value: Any) -> bool:
+        return all(each.numel() <= self.most for each in tree_leaves(value) if isinstance(each, torch.Tensor))
 
     def forget(self, func: Any, args: Any) -> None:
         if not func._schema.is_mutable:
@@ -141,7 +178,7 @@ class Known(TorchDispatchMode):  # type: ignore[no-untyped-call]
             answer = BESIDE[func]
         elif func is aten.isnan.default or func is aten.isinf.default:
             answer = False
-        if answer is None or args[0].numel() > MOST:
+        if answer is None or args[0].numel() > self.most:
             return None
         with unset_fake_temporarily():
             return torch.full(args[0].shape, answer)
@@ -168,4 +205,4 @@ class Known(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def attach(out: Any, real: Any) -> None:
         for fake, value in zip(tree_leaves(out), tree_leaves(real)):
             if isinstance(fake, FakeTensor) and isinstance(value, torch.Tensor) and fake.shape == value.shape:
-                fake._known = value  # type: ignore[attr-defined]
+                fake._known = Held(value)  # type: ignore[attr-defined]

@@ -166,9 +166,11 @@ TransformerShape read_phimoe(HuggingFaceConfig& config) {
   t.qkv_bias = t.output_bias = config.flag_or("attention_bias", false);
   t.head_bias = config.flag_or("lm_head_bias", false);
   t.tied = config.flag_or("tie_word_embeddings", false);
-  t.experts = Experts{.count = config.count_or("num_local_experts", 16),
-                      .active = config.count_or("num_experts_per_tok", 2),
-                      .width = t.feed_forward};
+  t.experts = Experts{
+      .count = config.count_or("num_local_experts", 16), .active = 2, .width = t.feed_forward};
+  if (config.count_or("num_experts_per_tok", 2) != 2)
+    config.assume(
+        "num_experts_per_tok is left out: transformers' sparsemixer picks two for each token");
   read_sliding(config, t);
   config.ignore({"router_jitter_noise", "input_jitter_noise", "hidden_dropout"});
   return t;
