@@ -141,7 +141,8 @@ std::vector<KeySection> strategy_keys() {
          "Of megatron, of zero, in fp8 and mxfp8: weights of blocks are kept in 8 bits alone.",
          "Megatron-LM"},
         {"fp4_param_gather", type::flag(), "false",
-         "Of megatron, of zero, in nvfp4: weights of blocks are kept in 4 bits alone.",
+         "Of megatron, of zero, in nvfp4: weights of blocks are kept in 4 bits alone, and gathered in "
+         "16.",
          "Megatron-LM"},
         {"gradient_accumulation", type::integer(1), "1",
          "Micro-batches of a step, all but the last under no_sync()."},

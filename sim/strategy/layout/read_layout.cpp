@@ -243,6 +243,9 @@ void read_tensor(Map& map, const Reading& reading, Layout& layout) {
   };
   layout.sequence_parallel = by_framework("sequence_parallel", false);
   layout.gather_logits = by_framework("gather_logits", false);
+  if (layout.gather_logits && map.has("gather_logits") && layout.mesh.tensor == 1)
+    map.at_key("gather_logits")
+        .fail("no tensor ranks share the vocabulary", "set tensor_parallel, or remove it");
   layout.avoid_record_streams = by_framework("avoid_record_streams", true);
   // TransformerEngine's and PyTorch's way to send split tokens piece by piece beside products.
   layout.tp_comm_overlap = read_flag(map, "tp_comm_overlap", false, reading.has_mesh());
