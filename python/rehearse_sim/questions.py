@@ -41,6 +41,16 @@ def predict(
         return Prediction(as_json(["run", file, "--quiet", *words], folder))
 
 
+def _several(what: str, given: Iterable[Any]) -> list[Any]:
+    """InputError of one in the place of several: a text's letters are no files."""
+    if isinstance(given, (str, Path, Mapping)) or not isinstance(given, Iterable):
+        raise InputError(
+            f"rehearse: error: {what} takes a list; got {given!r:.60}\nremedy: put it into one: [...]",
+            [Mistake(f"{what} takes a list; got {given!r:.60}", remedy="put it into one: [...]")],
+        )
+    return list(given)
+
+
 def _predicted(scenario: Question) -> Prediction | RehearseError:
     try:
         return predict(scenario)
@@ -77,7 +87,8 @@ def predict_many(
     """Predicts each, side by side: on `jobs` threads, each with a process of the program, or by any
     concurrent.futures.Executor (Dask's, Ray's, mpi4py's). A wrong scenario raises its error, whose
     `index` is its place; with errors="return" that error stands there, and all others are kept."""
-    found = spread(_predicted, [(each,) for each in scenarios], executor, jobs, progress)
+    tasks = [(each,) for each in _several("predict_many", scenarios)]
+    found = spread(_predicted, tasks, executor, jobs, progress)
     for index, one in enumerate(found):
         if isinstance(one, RehearseError):
             one.index = index
@@ -240,12 +251,12 @@ def forecast(
 ) -> Answer[Any]:
     """What staleness does to accuracy, from curves of short runs."""
     words = [*assignments(overrides or {}), *options(given)]
-    return Answer(as_json(["forecast", *map(file_name, curves), *words]))
+    return Answer(as_json(["forecast", *map(file_name, _several("forecast", curves)), *words]))
 
 
 def validate(sets: Iterable[str | Path] = (), *, kind: str = "auto", **given: Any) -> Any:
     """Predictions beside measurements: a row for each case and metric."""
-    document = as_json(["validate", "--quiet", *map(file_name, sets), *options(given)])
+    document = as_json(["validate", "--quiet", *map(file_name, _several("validate", sets)), *options(given)])
     rows: list[Row] = []
     for file in document["files"]:
         for case in file["cases"]:

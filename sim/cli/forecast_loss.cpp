@@ -23,7 +23,7 @@ LossLaw fitted_law(const std::vector<LossRun>& runs, const std::filesystem::path
   } catch (const InputError& wrong) {
     throw InputError(
         fmt::format("{}: error: {}\nremedy: four runs of two sizes or lengths and "
-                    "more, columns parameters,tokens,loss",
+                    "more, each with its final loss, columns parameters,tokens,loss",
                     file.string(), wrong.what()));
   }
 }
@@ -53,8 +53,10 @@ void forecast_loss(const LossQuestion& question, const AnswerOptions& answer) {
   const double parameters = question.parameters.value_or(largest.parameters);
   const double tokens = question.tokens.value_or(largest.tokens);
   if (const auto refused = law.refusal_of(parameters, tokens))
-    throw InputError(fmt::format("{}: error: {}\nremedy: larger runs, or a question nearer to them",
-                                 question.runs.string(), *refused));
+    throw InputError(
+        fmt::format("{}: error: {}\nremedy: runs nearer to the question, or a "
+                    "question nearer to them",
+                    question.runs.string(), *refused));
   const LossReport report{.law = law,
                           .runs = runs.size(),
                           .smallest = smallest,

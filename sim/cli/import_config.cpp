@@ -42,8 +42,8 @@ void add_import_config(CLI::App& import_app) {
   add_choice(app, "--framework", command->options.format, "Whose it is, where that is not plain",
              format_names());
   add(app, "--on", asked.on,
-      "Its machines: 4xaws_p5, or a map of a cluster's keys;\naws_p5 where the file says how many "
-      "GPUs",
+      "Its machines: 4xaws_p5, or a map of a cluster's keys;\naws_p5: as many nodes as hold the "
+      "file's GPUs, else one",
       "NxCLUSTER");
   add(app, "--model", asked.model,
       "In the place of what the file says or lacks: a built-in\nnetwork, or a config.json",

@@ -54,10 +54,15 @@ std::string case_text(const ImportLogCommand& command, const TrainingLog& log,
 void tell_run(const TrainingLog& log, const MeasuredRun& run) {
   tell(fmt::format("{}\n", log.what));
   if (run.step_time > 0) {
-    tell(fmt::format("steady        {} entries of the log, behind {} of its start\n", run.steps,
-                     run.warming_up));
-    tell(fmt::format("step          {:.6g} s, quartiles {:.2g} % apart\n", run.step_time,
-                     100 * run.spread));
+    tell(run.steps == 1
+             ? fmt::format("entries       1, behind {} of another pace: one says nothing of how "
+                           "steady it is\n",
+                           run.warming_up)
+             : fmt::format("steady        {} entries of the log, behind {} of its start\n",
+                           run.steps, run.warming_up));
+    tell(run.steps == 1 ? fmt::format("step          {:.6g} s\n", run.step_time)
+                        : fmt::format("step          {:.6g} s, quartiles {:.2g} % apart\n",
+                                      run.step_time, 100 * run.spread));
     if (run.tokens > 0)
       tell(fmt::format("tokens/s      {:.6g}, {:.6g} of each GPU\n",
                        run.samples * run.tokens / run.step_time,

@@ -171,11 +171,14 @@ void add_like(CLI::App& app, std::vector<std::string>& overrides) {
   const auto assign = [&overrides, way](const std::string& text) {
     overrides.push_back("train.like.data_parallel=" + text.substr(way.size()));
   };
-  app.add_option_function<std::string>("--like", assign,
-                                       "At equal loss: as low as plain synchronous training on so\n"
-                                       "many tokens, --like data-parallel:20B")
-      ->check(CLI::Validator(check, "", "like"))
-      ->type_name("WAY:TOKENS");
+  CLI::Option* const like = app.add_option_function<std::string>(
+                                   "--like", assign,
+                                   "At equal loss: as low as plain synchronous training on so\n"
+                                   "many tokens, --like data-parallel:20B")
+                                ->check(CLI::Validator(check, "", "like"))
+                                ->type_name("WAY:TOKENS");
+  // Both say how long the training is.
+  if (CLI::Option* const tokens = app.get_option_no_throw("--tokens")) like->excludes(tokens);
 }
 
 void add_price(CLI::App& app, std::vector<std::string>& overrides) {

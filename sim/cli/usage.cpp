@@ -85,7 +85,10 @@ std::string usage_message(const CLI::App& app, const CLI::ParseError& wrong, int
     return with_remedy("a command is missing",
                        fmt::format("known: {}", fmt::join(command_names(*command), ", ")));
   }
-  const bool empty = std::string_view(wrong.what()).ends_with(kEmptyValue);
+  const std::string_view what = wrong.what();
+  const bool empty = what.ends_with(kEmptyValue);
+  if (what.find(" excludes ") != std::string_view::npos)
+    return with_remedy(wrong.what(), "leave one of the two out");
   return with_remedy(wrong.what(), empty ? "give it one, or leave the option out"
                                          : path + " --help shows how it is used");
 }

@@ -59,6 +59,51 @@ std::vector<std::string> cells_of(const std::string& line) {
   return cells;
 }
 
+/// What this share of a network, or of its tokens, is no smaller or larger one of: "7" in the place
+/// of "7B".
+constexpr double kLeastShare = 1e-3;
+
+/// "7B" of 7 beside runs of 150M; "" where no prefix brings it near to them.
+std::string meant_count(double asked, double known) {
+  for (const char* prefix : {"K", "M", "B", "T"}) {
+    const std::string text = fmt::format("{:g}{}", asked, prefix);
+    const auto count = count_number(text);
+    if (count && *count >= known * 0.1) return text;
+  }
+  return "";
+}
+
+/// Why so small a count is none of these runs' kind.
+std::optional<std::string> smallness(double asked, double least, const char* of) {
+  if (asked >= least * kLeastShare) return std::nullopt;
+  const std::string meant = meant_count(asked, least);
+  return fmt::format("{} {} are less than a thousandth of the smallest run's {}{}",
+                     count_text(asked), of, count_text(least),
+                     meant.empty() ? "" : fmt::format(": did you mean {}?", meant));
+}
+
+/// Runs of one size, of one length, or any: what a run may differ in from another.
+enum class Differs { tokens, parameters, either };
+
+/// ln(loss) of runs over that of those with less: the mean over pairs. Below 0 where more helps.
+double rise_of(const std::vector<LossRun>& runs, Differs in) {
+  constexpr double kSame = 1.1;
+  double sum = 0;
+  std::size_t pairs = 0;
+  for (const LossRun& less : runs) {
+    for (const LossRun& more : runs) {
+      const double sizes = more.parameters / less.parameters, lengths = more.tokens / less.tokens;
+      const bool grows = sizes >= 1 && lengths >= 1 && sizes * lengths > kSame;
+      if (!grows || (in == Differs::tokens && sizes > kSame) ||
+          (in == Differs::parameters && lengths > kSame))
+        continue;
+      sum += std::log(more.loss / less.loss);
+      ++pairs;
+    }
+  }
+  return pairs == 0 ? 0 : sum / static_cast<double>(pairs);
+}
+
 double spread_of(const std::vector<LossRun>& runs, double LossRun::*member) {
   const auto [least, most] = std::ranges::minmax(runs, {}, member);
   return most.*member / least.*member;
@@ -106,6 +151,14 @@ LossLaw::LossLaw(const std::vector<LossRun>& runs) {
   const bool lengths = spread_of(runs, &LossRun::tokens) > 1.1;
   if (!sizes && !lengths)
     throw InputError("all runs have one size and one length: two of either are the fewest");
+  for (const auto& [differs, with] :
+       {std::pair{Differs::tokens, "tokens"}, std::pair{Differs::parameters, "parameters"},
+        std::pair{Differs::either, "compute"}})
+    if (const double rise = rise_of(runs, differs); rise > 2 * kScatter)
+      throw InputError(
+          fmt::format("their loss rises with {}, by {:.1f} % in the mean: a law of "
+                      "such losses falls",
+                      with, 100 * std::expm1(rise)));
   const auto count = static_cast<Eigen::Index>(runs.size());
   double middle = 0;
   for (const LossRun& run : runs) {
@@ -113,6 +166,8 @@ LossLaw::LossLaw(const std::vector<LossRun>& runs) {
     tokens_ += std::log(run.tokens) / static_cast<double>(count);
     middle += run.loss / static_cast<double>(count);
     most_compute_ = std::max(most_compute_, run.parameters * run.tokens);
+    least_parameters_ = std::min(least_parameters_, run.parameters);
+    least_tokens_ = std::min(least_tokens_, run.tokens);
   }
   parameters_ = std::exp(parameters_);
   tokens_ = std::exp(tokens_);
@@ -191,6 +246,8 @@ Estimate<double> LossLaw::loss(double parameters, double tokens) const {
 double LossLaw::slope(double tokens) const { return beta_ * B_ * std::pow(tokens, -beta_); }
 
 std::optional<std::string> LossLaw::refusal_of(double parameters, double tokens) const {
+  if (const auto small = smallness(parameters, least_parameters_, "parameters")) return small;
+  if (const auto small = smallness(tokens, least_tokens_, "tokens")) return small;
   if (!by_parameters() && std::abs(std::log(parameters / parameters_)) > 0.1)
     return fmt::format("all runs have {} parameters, which say nothing of {}",
                        count_text(parameters_), count_text(parameters));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -56,7 +57,9 @@ class LossLaw {
   double value(double parameters, double tokens) const;
 
   double E_ = 0, A_ = 0, B_ = 0, alpha_ = 0.35, beta_ = 0.35, deviation_ = 0;
-  double most_compute_ = 0, parameters_ = 0, tokens_ = 0;
+  double most_compute_ = 0, parameters_ = 0, tokens_ = 0;  ///< the last two: the runs' middle
+  double least_parameters_ = std::numeric_limits<double>::infinity();
+  double least_tokens_ = std::numeric_limits<double>::infinity();
 };
 
 }  // namespace rehearse::inline convergence

@@ -53,13 +53,18 @@ class Predicted {
     const std::vector<std::string> all = with(knob, factor);
     ChildProcess child([&] {
       const Options options{.find_largest_batch = false, .intervals = false};
-      return fmt::format("{:.17g}",
-                         predict(read_question(file_, all), options).report.step_time.value());
+      const Report report = predict(read_question(file_, all), options).report;
+      return fmt::format("{:.17g} {:.17g}", report.step_time.value(), report.mfu.value_or(0));
     });
-    const double step = decimal_number(child.result()).value_or(0);
+    const std::string told = child.result();
+    const std::size_t gap = told.find(' ');
     if (simulated_) simulated_(++count_);
-    return step;
+    mfu_ = decimal_number(told.substr(gap + 1)).value_or(0);
+    return decimal_number(told.substr(0, gap)).value_or(0);
   }
+
+  /// Of the last step asked for; 0 where it has none.
+  double mfu() const { return mfu_; }
 
   /// Tells what the step's interval consists of, and what it is then for others.
   void tell_interval(const Knob& knob, double factor, SolvedNumber& solved) const {
@@ -97,6 +102,7 @@ class Predicted {
   std::vector<std::string> overrides_;
   const std::function<void(std::size_t)>& simulated_;
   mutable std::size_t count_ = 0;
+  mutable double mfu_ = 0;
 };
 
 /// Finds these in a scenario's machines.
@@ -145,6 +151,19 @@ double solved_factor(const Predicted& predicted, const Knob& knob, double step_t
       "s\n"
       "remedy: look at what the scenario says of the model, the batch and the software",
       knob.name, step_time));
+}
+
+/// A measured step in which the GPUs would compute faster than their datasheet's peak is none of
+/// this scenario.
+void check_below_peak(const Predicted& predicted, double before, double step_time,
+                      const std::string& file) {
+  const double mfu = predicted.mfu() * before / step_time;
+  if (mfu <= 1) return;
+  throw InputError(
+      fmt::format("{}: error: a step of {:.6g} s would be {:.0f} % of the GPUs' peak (MFU)\n"
+                  "remedy: look at the batch, the number of GPUs, the network and its sequence: "
+                  "the log is of less work, or of more GPUs",
+                  file, step_time, 100 * mfu));
 }
 
 }  // namespace
@@ -198,6 +217,7 @@ SolvedNumber solve_number(const std::filesystem::path& file,
       knobs_of(scenario, cluster.has("use") ? "cluster." : "cluster.node.");
   SolvedNumber solved;
   solved.before = predicted(nullptr, 1);
+  check_below_peak(predicted, solved.before, step_time, scenario.file);
   const Knob* most = nullptr;
   double effect = kLeastEffect;
   std::string others;

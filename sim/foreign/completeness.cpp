@@ -69,6 +69,12 @@ void check_complete(const Translation& told, const Asked& asked, bool alone,
       missing.push_back(
           {fmt::format("what {} is: {} leaves it to another", one.key, one.value),
            fmt::format("--{} {}", one.option, one.option == "precision" ? "bf16" : "N")});
+  // Left out by --allow, it would be fp32 without a word.
+  for (const Told& one : told.cannot)
+    if (one.option == "precision" && !has_answer(told.facts, one.option) && asked.precision.empty())
+      missing.push_back(
+          {fmt::format("which precision trains: nothing here knows {}: {}", one.key, one.value),
+           "--precision bf16"});
   if (missing.empty()) return;
   std::string whats, remedies;
   for (const Missing& one : missing) {

@@ -63,6 +63,7 @@ struct Matrix {
   std::vector<int> links;  ///< of a GPU to all others
   std::size_t pairs = 0, joined = 0;
   std::map<std::string, std::size_t> paths;
+  std::set<std::string> unknown;  ///< words for a link that nothing here says
 
   void take(const std::string& link, const std::string& name, std::size_t line) {
     ++pairs;
@@ -72,6 +73,10 @@ struct Matrix {
     if (!by_link) {
       const std::string path = link.starts_with("XGMI") ? "" : path_of(link);
       if (!path.empty()) ++paths[path];
+      const bool is_word =
+          std::ranges::any_of(link, [](unsigned char c) { return std::isalpha(c); });
+      if (is_word && path.empty() && link != "XGMI" && link != "X" && link != "N/A")
+        unknown.insert(link);
       if (link == "XGMI") {
         ++joined;
         ++links.back();
@@ -86,6 +91,9 @@ struct Matrix {
 
   /// A switch gives each pair all of a GPU's links; a mesh shares them out.
   void tell(NodeTopology& node) const {
+    for (const std::string& link : unknown)
+      node.untold.push_back(fmt::format(
+          "nvlink: nothing here says what the link \"{}\" is, and it counts as none", link));
     const bool alike = std::ranges::all_of(links, [&](int one) { return one == links.front(); });
     const auto others = static_cast<int>(links.size()) - 1;
     const bool all_joined = joined == pairs && pairs > 0;

@@ -117,6 +117,18 @@ class Translator {
     return found.empty() || is_part ? "" : fmt::format("is {} meant?", found);
   }
 
+  /// What may stand in the place of a value that a rule has no word for.
+  static std::string unknown_value(const Entry& entry, const Rule& rule) {
+    std::vector<std::string> known;
+    for (const auto& [from, to] : rule.values) known.push_back(from);
+    const std::string meant = nearest(entry.value, known), option = option_of(rule);
+    std::string text = "what this value does is not known here";
+    if (!meant.empty()) text += fmt::format(", is {} meant?", meant);
+    return option.empty()
+               ? text
+               : fmt::format("{}{} --{} says it", text, meant.empty() ? ";" : "", option);
+  }
+
   static void tell(std::vector<Told>& to, const Entry& entry, const std::string& what,
                    const std::string& option = "") {
     to.push_back({entry.key, entry.said, what, entry.place, option});
@@ -151,8 +163,8 @@ class Translator {
           made_.facts.try_emplace(name, Fact{as, entry.key, entry.place, 0});
       if (!called)
         return tell(made_.cannot, entry,
-                    rule.cannot.empty() ? "what this value does is not known here" : rule.cannot,
-                    rule.about);
+                    rule.cannot.empty() ? unknown_value(entry, rule) : rule.cannot,
+                    rule.about.empty() ? option_of(rule) : rule.about);
       value = *called;
     } else if (rule.to.empty() && rule.set.empty()) {
       return tell(made_.cannot, entry, rule.cannot, rule.about);

@@ -36,6 +36,10 @@ if(SKBUILD)
   install(TARGETS rehearse DESTINATION bin COMPONENT wheel)
   install(DIRECTORY platforms scenarios schema DESTINATION share/rehearse COMPONENT wheel)
   if(REHEARSE_WHEEL_EXTRAS)
-    install(DIRECTORY ${REHEARSE_WHEEL_EXTRAS}/ DESTINATION share/rehearse COMPONENT wheel)
+    install(DIRECTORY ${REHEARSE_WHEEL_EXTRAS}/ DESTINATION share/rehearse COMPONENT wheel
+      PATTERN sboms EXCLUDE)
+    # A bill of materials is metadata of the wheel: PEP 770.
+    install(DIRECTORY ${REHEARSE_WHEEL_EXTRAS}/sboms DESTINATION ${SKBUILD_METADATA_DIR}
+      COMPONENT wheel)
   endif()
 endif()

@@ -34,6 +34,10 @@ Constraint read_memory(const Value& value) {
                     "70GiB; got \"{}\"",
                     shown));
   }
+  if (const auto share = decimal_number(shown); share && *share >= 0.5 && *share < 1)
+    value.fail(
+        fmt::format("expected a chance in per cent, or a size with its unit; got \"{}\"", shown),
+        fmt::format("{:g}%", 100 * *share));
   const Bytes most = value.as_bytes();
   if (most <= Bytes(0))
     value.fail("every training takes memory, and 0 B allow none",
@@ -140,7 +144,13 @@ std::vector<Constraint> read_constraints(const std::optional<Value>& value) {
     }
   };
   const auto positive = [](const Value& limit) { return limit.as_positive_number(); };
-  const auto seconds = [](const Value& limit) { return limit.as_seconds().value(); };
+  const auto seconds = [](const Value& limit) {
+    const std::string& shown = limit.shown();
+    if (limit.is_scalar() && decimal_number(shown))
+      limit.fail(fmt::format("expected a time with its unit; got \"{}\"", shown),
+                 fmt::format("{}h or {}d", shown, shown));
+    return limit.as_seconds().value();
+  };
   const auto count = [](const Value& limit) {
     return static_cast<double>(limit.as_integer(1, 100'000'000));
   };

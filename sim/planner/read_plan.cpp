@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <functional>
 #include <set>
 
 #include "base/error.hpp"
@@ -9,6 +10,7 @@
 #include "planner/layouts/layout_space.hpp"
 #include "planner/plan.hpp"
 #include "scenario/file_kind.hpp"
+#include "scenario/scenario.hpp"
 #include "study/axes.hpp"
 
 namespace rehearse::inline planner {
@@ -51,6 +53,30 @@ std::vector<std::string> frameworks_of(const Study& study) {
   return {names.begin(), names.end()};
 }
 
+/// What reading a scenario says is wrong with it; "" of one that can be read.
+std::string complaint(const std::function<std::shared_ptr<const Document>()>& scenario) {
+  try {
+    const FirstMistake only;
+    read_scenario(*scenario());
+    return "";
+  } catch (const Error& wrong) {
+    return wrong.what();
+  }
+}
+
+/// A mistake of the scenario's own that the first and the last candidate have, too, is one of each:
+/// it is said before any bound. What a search makes need not suit every candidate.
+void refuse_common_mistake(const Plan& plan) {
+  const Study& study = plan.study;
+  const bool told = Mistakes::current() != nullptr && Mistakes::current()->count() > 0;
+  if (told || !study.base || study.points.empty()) return;
+  const std::string wrong = complaint([&] { return study.base; });
+  if (wrong.empty()) return;
+  for (const Point* point : {&study.points.front(), &study.points.back()})
+    if (complaint([&] { return scenario_at(study, *point); }) != wrong) return;
+  read_scenario(*study.base);
+}
+
 Plan read_whole(const std::shared_ptr<const Document>& file, StudyFrame frame) {
   Plan plan;
   plan.file = file;
@@ -90,6 +116,7 @@ Plan read_whole(const std::shared_ptr<const Document>& file, StudyFrame frame) {
       plan.framework_assumed =
           plan.frameworks.size() == 1 && !plan.study.base->root().as_map().has("framework");
     });
+  read_part([&] { refuse_common_mistake(plan); });
   return plan;
 }
 

@@ -54,6 +54,11 @@ bool is_several(const std::string& frameworks) { return frameworks.find(',') != 
 
 bool is_written_out(const std::string& on) { return on.starts_with('{') && on.ends_with('}'); }
 
+bool is_cluster(const std::string& name) {
+  const std::vector<std::string> names = cluster_names();
+  return std::ranges::find(names, name) != names.end();
+}
+
 /// "4xaws_p5" is four nodes of aws_p5, and "aws_p5" one; {nodes: 1, ...} is a cluster's own keys.
 Draft cluster_of(const std::string& on, const std::string& option) {
   if (is_written_out(on)) return Draft::parsed(on, option);
@@ -65,6 +70,13 @@ Draft cluster_of(const std::string& on, const std::string& option) {
   const std::size_t digits =
       std::ranges::find_if_not(on, [](unsigned char c) { return std::isdigit(c) != 0; }) -
       on.begin();
+  // "4aws_p5" is four nodes without their "x" where what follows is a cluster, and it is none.
+  if (digits > 0 && digits < on.size() && on[digits] != 'x' && is_cluster(on.substr(digits)) &&
+      !is_cluster(on))
+    throw InputError(
+        fmt::format("{}: error: expected a cluster, or so many nodes of it; got \"{}\"\n"
+                    "remedy: {} {}x{}",
+                    option, on, option, on.substr(0, digits), on.substr(digits)));
   if (digits == 0 || digits >= on.size() || on[digits] != 'x') return Draft::map({{"use", on}});
   return Draft::map({{"use", on.substr(digits + 1)}, {"nodes", on.substr(0, digits)}});
 }

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <iterator>
+#include <map>
 
 #include "base/error.hpp"
 #include "report/anatomy.hpp"
@@ -11,7 +13,7 @@ namespace {
 /// Everything that one rank does in the window, by what it is.
 struct Activity {
   Intervals compute, communication, host, peers, server;
-  std::map<std::string, Intervals> communication_by;
+  std::vector<Intervals> communication_by;  ///< by place in CommunicationNames
 };
 
 /// On the host's own lane, batches that it makes ready left out.
@@ -25,11 +27,41 @@ std::string communication_name(const Op& op) {
   return op.verb == Verb::none ? op.of : to_string(op.verb);  // pull, push
 }
 
-void record(const Program& program, const Op& op, const Span& span, Activity& activity) {
+/// What reports call communications, each name once, and which is whose: a text is made for each
+/// operation, and not for each span.
+class CommunicationNames {
+ public:
+  explicit CommunicationNames(const Schedule& schedule) {
+    for (const Program& program : schedule.programs) {
+      std::vector<std::size_t>& places = of_[&program];
+      for (const Op& op : program.ops) {
+        const bool communicates = std::holds_alternative<Collective>(op.work) ||
+                                  std::holds_alternative<Transfer>(op.work);
+        places.push_back(communicates ? place_of(communication_name(op)) : 0);
+      }
+    }
+  }
+
+  const std::vector<std::size_t>& places(const Program& program) const { return of_.at(&program); }
+  const std::vector<std::string>& names() const { return names_; }
+
+ private:
+  std::size_t place_of(const std::string& name) {
+    const auto found = std::ranges::find(names_, name);
+    if (found == names_.end()) names_.push_back(name);
+    return static_cast<std::size_t>(std::ranges::find(names_, name) - names_.begin());
+  }
+
+  std::vector<std::string> names_;
+  std::map<const Program*, std::vector<std::size_t>> of_;
+};
+
+void record(const Program& program, std::size_t name, const Op& op, const Span& span,
+            Activity& activity) {
   const Ends<Seconds> busy{span.start, span.end};
   if (std::holds_alternative<Collective>(op.work) || std::holds_alternative<Transfer>(op.work)) {
     activity.communication.push_back(busy);
-    activity.communication_by[communication_name(op)].push_back(busy);
+    activity.communication_by[name].push_back(busy);
     if (std::holds_alternative<Collective>(op.work))
       activity.peers.push_back({span.ready, span.start});
   } else if (std::holds_alternative<Compute>(op.work) && on_compute_lane(program, op)) {
@@ -51,12 +83,19 @@ Intervals served(const Schedule& schedule, const Trace& trace) {
   return intervals;
 }
 
-std::vector<Activity> activities(const Schedule& schedule, const Trace& trace) {
+std::vector<Activity> activities(const Schedule& schedule, const Trace& trace,
+                                 const CommunicationNames& names) {
   std::vector<Activity> activities(trace.recorded_ranks);
+  std::vector<const std::vector<std::size_t>*> places;
+  for (std::size_t rank = 0; rank < trace.recorded_ranks; ++rank) {
+    activities[rank].communication_by.resize(names.names().size());
+    places.push_back(&names.places(schedule.program_of(RankId(rank))));
+  }
   for (const Span& span : trace.spans) {
-    if (span.rank.index() >= trace.recorded_ranks) continue;
+    const std::size_t rank = span.rank.index(), op = span.op.index();
+    if (rank >= trace.recorded_ranks) continue;
     const Program& program = schedule.program_of(span.rank);
-    record(program, program.ops[span.op.index()], span, activities[span.rank.index()]);
+    record(program, (*places[rank])[op], program.ops[op], span, activities[rank]);
   }
   return activities;
 }
@@ -73,12 +112,13 @@ Seconds rest_of(Seconds step, Seconds used) {
 }
 
 /// What one rank does in a window, whole.
-Anatomy dissect_rank(const Activity& activity, const Intervals& served,
-                     const Ends<Seconds>& window) {
-  const Intervals compute = unite(activity.compute, window);
-  const Intervals communication = unite(activity.communication, window);
-  Intervals both = compute;
-  both.insert(both.end(), communication.begin(), communication.end());
+Anatomy dissect_rank(Activity activity, const Intervals& served,
+                     const std::vector<std::string>& names, const Ends<Seconds>& window) {
+  const Intervals compute = unite(std::move(activity.compute), window);
+  const Intervals communication = unite(std::move(activity.communication), window);
+  Intervals both;
+  std::ranges::merge(compute, communication, std::back_inserter(both), {}, &Ends<Seconds>::low,
+                     &Ends<Seconds>::low);
   const Intervals busy = unite(std::move(both), window);
 
   Anatomy anatomy;
@@ -88,11 +128,13 @@ Anatomy dissect_rank(const Activity& activity, const Intervals& served,
   parts.hidden_communication = length(intersect(compute, communication));
   parts.exposed_communication = length(communication) - parts.hidden_communication;
   parts.idle = rest_of(anatomy.step, parts.compute + parts.exposed_communication);
-  for (const auto& [name, intervals] : activity.communication_by) {
-    anatomy.exposed_by[name] = outside(unite(intervals, window), compute);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    Intervals& of_name = activity.communication_by[i];
+    if (of_name.empty()) continue;
+    anatomy.exposed_by[names[i]] = outside(unite(std::move(of_name), window), compute);
   }
-  anatomy.waiting_for_host = outside(unite(activity.host, window), busy);
-  anatomy.waiting_for_peers = outside(unite(activity.peers, window), busy);
+  anatomy.waiting_for_host = outside(unite(std::move(activity.host), window), busy);
+  anatomy.waiting_for_peers = outside(unite(std::move(activity.peers), window), busy);
   Intervals servers = served;
   servers.insert(servers.end(), activity.server.begin(), activity.server.end());
   anatomy.waiting_for_server = outside(unite(std::move(servers), window), busy);
@@ -140,7 +182,8 @@ std::vector<RankAnatomy> dissect_ranks(const Schedule& schedule, const Trace& tr
   std::erase_if(ranks, [&](RankId rank) { return rank.index() >= trace.recorded_ranks; });
   check(!ranks.empty(), "no rank that computes was recorded");
 
-  const std::vector<Activity> activity = activities(schedule, trace);
+  const CommunicationNames names(schedule);
+  std::vector<Activity> activity = activities(schedule, trace, names);
   const Intervals served_at = served(schedule, trace);
   std::vector<RankAnatomy> all;
   for (const RankId rank : ranks) {
@@ -148,7 +191,8 @@ std::vector<RankAnatomy> dissect_ranks(const Schedule& schedule, const Trace& tr
     const auto [first, last] = iterations[rank.index()];
     check(first < last, "a breakdown of no iterations");
     const Ends<Seconds> window{first == 0 ? Seconds(0) : ends[first - 1], ends[last - 1]};
-    all.push_back({rank, dissect_rank(activity[rank.index()], served_at, window)});
+    all.push_back(
+        {rank, dissect_rank(std::move(activity[rank.index()]), served_at, names.names(), window)});
   }
   return all;
 }

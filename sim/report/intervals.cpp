@@ -5,7 +5,12 @@
 namespace rehearse::inline report {
 
 Intervals unite(Intervals intervals, const Ends<Seconds>& window) {
-  std::ranges::sort(intervals, {}, &Ends<Seconds>::low);
+  std::erase_if(intervals, [&](const Ends<Seconds>& interval) {
+    return interval.high <= window.low || window.high <= interval.low;
+  });
+  // Those of one lane are in order.
+  if (!std::ranges::is_sorted(intervals, {}, &Ends<Seconds>::low))
+    std::ranges::sort(intervals, {}, &Ends<Seconds>::low);
   Intervals united;
   for (const Ends<Seconds>& interval : intervals) {
     const Ends<Seconds> part{std::max(interval.low, window.low),

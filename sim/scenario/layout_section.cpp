@@ -343,6 +343,11 @@ void apply_layout(const Value& strategy, const Framework& framework, Scenario& s
   check_experts(map, scenario.strategy, cluster);
   if (layout->balance == Layout::Balance::none) check_split(map, *layout, scenario.model);
   apply_main_gradients(framework, scenario);
+  if (layout->dispatch == ExpertDispatch::replicated)
+    scenario.assumptions.push_back(
+        fmt::format("experts.dispatch = replicated: {0} ranks with the same tokens share experts "
+                    "alone; they have the place of {0} tensor ranks",
+                    layout->mesh.tensor));
   if (layout->natural_routing) apply_natural_routing(map, scenario);
   const ModelParallel parallel = parallel_of(*layout, cluster);
   if (scenario.transformer && !parallel.is_whole())

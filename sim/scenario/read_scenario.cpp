@@ -228,6 +228,29 @@ void check_blocking(const Map& root, const Scenario& scenario) {
       .fail("no CUDA launches kernels where CPUs train", "remove it, or name a cluster of GPUs");
 }
 
+/// A graph of what the network has none of would hold nothing.
+void check_graphs(const Map& root, const Scenario& scenario) {
+  if (!scenario.transformer) return;
+  const bool experts = scenario.transformer->experts.has_value();
+  const bool mamba = std::ranges::any_of(scenario.transformer->mixers(),
+                                         [](const MixerPtr& one) { return one->is_mamba(); });
+  Map copy = root;
+  for (const GraphScope scope : scenario.run.efficiency.graphs) {
+    const bool of_experts = scope == GraphScope::moe || scope == GraphScope::moe_router ||
+                            scope == GraphScope::moe_preprocess;
+    const bool held = of_experts ? experts : scope != GraphScope::mamba || mamba;
+    if (held) continue;
+    copy.require("run")
+        .as_map()
+        .require("efficiency")
+        .as_map()
+        .at_key("cuda_graph_scope")
+        .fail(fmt::format("{} has no {} that a graph could hold", scenario.model.name,
+                          of_experts ? "experts" : "Mamba layers"),
+              "attn and mlp of a dense network, or remove it");
+  }
+}
+
 void ScenarioReader::read_rest() {
   const bool has_all = has_model_ && has_cluster_ && has_strategy_ && has_train_;
   read_part([&] {
@@ -277,6 +300,7 @@ void ScenarioReader::complete() {
   scenario_.framework = framework_->choice();
   scenario_.cost_sources = find_cost_sources(scenario_, choice_, library_);
   check_blocking(root_, scenario_);
+  check_graphs(root_, scenario_);
   balance_stages(*strategy_, scenario_);
   take_usual_fleet(scenario_);
   take_usual_messages(scenario_);

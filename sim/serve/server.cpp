@@ -55,8 +55,11 @@ bool is_this_machine(const std::string& host) {
   return std::regex_match(host, names);
 }
 
-constexpr const char* kNoPage =
-    "No page is here: open the whole address that rehearse serve printed.\n";
+constexpr const char *kPlainText = "text/plain; charset=utf-8",
+                     *kGone = "It is not here any more: this server keeps the last few.\n",
+                     *kNoLength = "A POST needs its Content-Length, which is 0 without a body.\n",
+                     *kNoPage =
+                         "No page is here: open the whole address that rehearse serve printed.\n";
 
 /// Pages of runs that were asked for, or scenarios of files, the last ones.
 class Texts {
@@ -101,6 +104,14 @@ class PageServer {
         });
     server_.set_exception_handler([](const httplib::Request&, httplib::Response& response,
                                      const std::exception_ptr&) { response.status = 500; });
+    server_.set_error_handler([](const httplib::Request&, httplib::Response& response) {
+      if (!response.body.empty()) return;
+      response.set_content(
+          response.status == 404
+              ? std::string(kNoPage)
+              : fmt::format("{}: this is no request of the page's.\n", response.status),
+          kPlainText);
+    });
     add_routes();
     const int port = bind();
     options_.ready(fmt::format("http://127.0.0.1:{}/{}/", port, token_));
@@ -137,10 +148,13 @@ class PageServer {
     const bool knows = request.path.size() > token_.size() + 1 && request.path[0] == '/' &&
                        same(std::string_view(request.path).substr(1, token_.size()), token_) &&
                        request.path[token_.size() + 1] == '/';
-    if (is_this_machine(host) && from_here && knows)
-      return httplib::Server::HandlerResponse::Unhandled;
-    response.status = 404;
-    response.set_content(kNoPage, "text/plain; charset=utf-8");
+    const bool admitted = is_this_machine(host) && from_here && knows;
+    // A body without a length would last until the client is silent for long enough.
+    const bool endless = request.method == "POST" && !request.has_header("Content-Length") &&
+                         !request.has_header("Transfer-Encoding");
+    if (admitted && !endless) return httplib::Server::HandlerResponse::Unhandled;
+    response.status = admitted ? 411 : 404;
+    response.set_content(admitted ? kNoLength : kNoPage, kPlainText);
     return httplib::Server::HandlerResponse::Handled;
   }
 
@@ -174,7 +188,10 @@ class PageServer {
 
   static void show_page(const std::string& page, httplib::Response& response) {
     response.status = page.empty() ? 404 : 200;
-    if (!page.empty()) response.set_content(page, "text/html; charset=utf-8");
+    if (page.empty())
+      response.set_content(kGone, kPlainText);
+    else
+      response.set_content(page, "text/html; charset=utf-8");
   }
 
   /// Plans and sweeps: begun, looked at, cancelled, and their pages.
@@ -185,12 +202,13 @@ class PageServer {
                      return Json{{"job", jobs_.start(task_of(search_from(request.body)))}};
                    });
                  });
-    server_.Get(root + R"(job/(\d{1,9}))",
-                [this](const httplib::Request& request, httplib::Response& response) {
-                  const Json state = jobs_.state(std::stoul(request.matches[1]));
-                  response.status = state.is_null() ? 404 : 200;
-                  response.set_content(json_text_of_any(state), "application/json");
-                });
+    server_.Get(root + R"(job/(\d{1,9}))", [this](const httplib::Request& request,
+                                                  httplib::Response& response) {
+      const Json state = jobs_.state(std::stoul(request.matches[1]));
+      response.status = state.is_null() ? 404 : 200;
+      response.set_content(json_text_of_any(state.is_null() ? Json{{"error", kGone}} : state),
+                           "application/json");
+    });
     server_.Post(root + R"(job/(\d{1,9})/cancel)",
                  [this](const httplib::Request& request, httplib::Response& response) {
                    jobs_.cancel(std::stoul(request.matches[1]));

@@ -65,7 +65,9 @@ struct DdpKeys : KeyList {
       "Megatron-LM");
   KeyOf<bool> fp4_param_gather = add<bool>(
       "fp4_param_gather", "false",
-      "Of megatron, of zero, in nvfp4: weights of blocks are kept in 4 bits alone.", "Megatron-LM");
+      "Of megatron, of zero, in nvfp4: weights of blocks are kept in 4 bits alone, and gathered in "
+      "16.",
+      "Megatron-LM");
   KeyOf<int> gradient_accumulation =
       add("gradient_accumulation", form::count(1, kMostMicroBatches), "1",
           "Micro-batches of a step, all but the last under no_sync().");

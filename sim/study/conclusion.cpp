@@ -150,8 +150,8 @@ void find_knee(const Overview& all, Conclusion& told) {
   told.words.push_back(text + ".");
 }
 
-/// By label of an axis: the mean of ln(value over the best of those that differ in this axis
-/// alone), and the largest.
+/// By label of an axis, among points that fit: the mean of ln(value over the best of those that
+/// differ in this axis alone), and the largest.
 struct Effect {
   double sum = 0, most = 0;
   std::size_t groups = 0;
@@ -167,6 +167,7 @@ std::map<std::string, Effect> effects_of(const Overview& all, std::size_t axis) 
   };
   std::map<std::vector<std::string>, std::vector<const Entry*>> groups;
   for (const Entry& one : all.entries) {
+    if (!one.fits()) continue;
     std::vector<std::string> others = one.labels;
     others.erase(others.begin() + static_cast<std::ptrdiff_t>(axis));
     if (badness(one) > 0) groups[others].push_back(&one);

@@ -109,8 +109,13 @@ std::optional<Error> wrong_with(const ResultStore& store, const StudyCount& coun
                     store.file().string(), missing, count.points));
   }
   if (count.failed > 0) {
+    if (count.failed == count.points)
+      return Error(ExitCode::refuted,
+                   fmt::format("rehearse: {} failed",
+                               count.points == 1 ? "the one point"
+                                                 : fmt::format("all {} points", count.points)));
     return Error(ExitCode::refuted,
-                 fmt::format("rehearse: {} of {} points failed; {} has all others", count.failed,
+                 fmt::format("rehearse: {} of {} points failed; {} has the others", count.failed,
                              count.points, store.file().string()));
   }
   return wrong_fits(store, kept.fail_unless);

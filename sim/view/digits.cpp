@@ -27,14 +27,14 @@ struct TimeUnit {
 };
 
 /// "3 d 09 h": a large unit and the next one, which is left out where it is finer than the place.
+/// The small unit is counted to one, as tables do: one time has one figure in a report.
 std::string in_two_units(double seconds, double place, const TimeUnit& large,
                          const TimeUnit& small) {
   if (place >= large.seconds * 0.999) {
     const double step = std::max(1.0, place / large.seconds);
     return fmt::format("{:.0f} {}", std::round(seconds / large.seconds / step) * step, large.name);
   }
-  const double step = place >= 10 * small.seconds && large.seconds / small.seconds == 60 ? 10 : 1;
-  const auto smalls = static_cast<long long>(std::round(seconds / small.seconds / step) * step);
+  const auto smalls = std::llround(seconds / small.seconds);
   const auto each = static_cast<long long>(std::lround(large.seconds / small.seconds));
   return fmt::format("{} {} {:02} {}", smalls / each, large.name, smalls % each, small.name);
 }

@@ -88,8 +88,9 @@ std::string to_table(const LossReport& report, int width) {
                                  compute_ratio(report)));
   if (report.law.by_tokens())
     page.wrapped_field("slope", Ink::plain,
-                       fmt::format("-dL/d ln D = {0:.3f} at this length: --set "
-                                   "train.like.slope={0:.3f} for a comparison at equal loss",
+                       fmt::format("-dL/d ln D = {:.3f} at this length: --like data-parallel:{} "
+                                   "--set train.like.slope={:.3f} compares at equal loss",
+                                   report.law.slope(report.tokens), count_text(report.tokens),
                                    report.law.slope(report.tokens)));
   return page.text();
 }

@@ -42,7 +42,7 @@ constexpr std::size_t kLongestWord = 200;  // the distance takes length x length
 
 // "A100" is more likely the begin of "A100-SXM-80" than "A10" with a letter too many: what a word
 // begins costs less than any edit.
-constexpr std::size_t kShortestBegin = 3, kEdit = 8;
+constexpr std::size_t kShortestBegin = 3, kShortestFirst = 4, kEdit = 8;
 // Letters in the other case cost least of all, however many they are.
 constexpr std::size_t kBegin = 4, kPart = 6, kCase = 2;
 // Of equals, the one with the same letters: "gpsu" is "gpus" rather than "gpu".
@@ -168,7 +168,12 @@ std::string nearest(const std::string& word, const std::vector<std::string>& can
     const bool same_case = edit_distance(word, candidate) == distance;
     const std::size_t named = is_begin ? std::min(2 * distance, kBegin) : kEdit * distance;
     const bool is_part_of = word.size() >= kShortestBegin && is_part(lower, lower_candidate);
-    const std::size_t edits = is_part_of ? std::min(named, kPart) : named;
+    std::size_t edits = is_part_of ? std::min(named, kPart) : named;
+    // "fulll" of "full_shard": a slip in what the candidate begins with.
+    const std::string first = lower_candidate.substr(0, lower_candidate.find('_'));
+    if (first.size() >= kShortestFirst && first.size() < lower_candidate.size() &&
+        edit_distance(lower, first) == 1)
+      edits = std::min(edits, kEdit + kPart);
     const std::size_t cost =
         edits + (same_case ? 0 : kCase) + (is_swapped(lower, lower_candidate) ? 0 : kOther);
     if (cost >= best_cost) continue;

@@ -65,6 +65,31 @@ std::string remedy_for(std::string_view message) {
   return "";
 }
 
+/// Where a comment of JSON begins ("//", outside of quotes, at a word's begin) in a text that is
+/// written like JSON; such a text is no YAML.
+std::optional<TextPosition> json_comment(const std::shared_ptr<const TextSource>& source) {
+  bool quoted = false, first = true;
+  for (std::size_t line = 0; line < source->lines.size(); ++line) {
+    const std::string& text = source->lines[line];
+    for (std::size_t at = 0; at < text.size(); ++at) {
+      const bool blank = text[at] == ' ' || text[at] == '\t';
+      if (first && !blank && text[at] != '{' && text[at] != '[') return std::nullopt;
+      first = first && blank;
+      if (text[at] == '"' && (at == 0 || text[at - 1] != '\\')) quoted = !quoted;
+      const bool begins =
+          at == 0 || std::string_view(" \t,{[").find(text[at - 1]) != std::string_view::npos;
+      if (!quoted && begins && text.compare(at, 2, "//") == 0)
+        return TextPosition{source, line, at};
+    }
+  }
+  return std::nullopt;
+}
+
+void refuse_json_comment(const std::shared_ptr<const TextSource>& source) {
+  if (const auto place = json_comment(source))
+    fail_at(*place, "a comment begins with # here", "write # in the place of //");
+}
+
 [[noreturn]] void fail_as_yaml(const Marks& marks, const TreeBuilder& builder,
                                const YAML::Exception& error) {
   const TextPosition place = step_back_over_empty_lines(marks.place(error.mark));
@@ -122,7 +147,11 @@ std::optional<DocumentNode> parse(const std::shared_ptr<const TextSource>& sourc
     while (parser.HandleNextDocument(builder)) {
     }
   } catch (const YAML::Exception& error) {
+    refuse_json_comment(source);
     fail_as_yaml(marks, builder, error);
+  } catch (const InputError&) {
+    refuse_json_comment(source);
+    throw;
   }
   return builder.take_root();
 }

@@ -9,6 +9,7 @@
 #include "base/corrected_unit.hpp"
 #include "base/error.hpp"
 #include "base/number.hpp"
+#include "config/count.hpp"
 #include "config/document.hpp"
 #include "config/document_node.hpp"
 #include "config/key_log.hpp"
@@ -85,6 +86,9 @@ std::string number_remedy(const DocumentNode& node) {
       text.find_first_of("eE") != std::string::npos) {
     return "numbers must be at most 1.8e308 and written like 1.5e3";
   }
+  if (text.ends_with('k') || text.ends_with('K'))
+    if (const auto count = count_number(text.substr(0, text.size() - 1) + "K"))
+      return fmt::format("write it out: {:.0f}", *count);
   return "";
 }
 

@@ -71,6 +71,31 @@ BOOST_AUTO_TEST_CASE(one_size_says_nothing_of_another) {
   BOOST_TEST(fitted.slope(8e9) > 0);
 }
 
+BOOST_AUTO_TEST_CASE(a_loss_that_rises_is_no_law) {
+  const auto says = [](const char* what) {
+    return [what](const InputError& wrong) { return std::string(wrong.what()).find(what) == 0; };
+  };
+  std::vector<LossRun> runs = {{1e8, 2e9, 3.2}, {2e8, 2e9, 3.1}, {1e8, 8e9, 3.4}, {2e8, 8e9, 3.3}};
+  BOOST_CHECK_EXCEPTION(LossLaw{runs}, InputError, says("their loss rises with tokens, by 6.4 %"));
+  runs = {{1e8, 2e9, 3.1}, {2e8, 2e9, 3.3}, {1e8, 8e9, 3.0}, {2e8, 8e9, 3.2}};
+  BOOST_CHECK_EXCEPTION(LossLaw{runs}, InputError, says("their loss rises with parameters"));
+  // Noise of a per cent is none.
+  runs = {{1e8, 2e9, 3.1}, {2e8, 2e9, 3.0}, {1e8, 8e9, 3.11}, {2e8, 8e9, 3.01}};
+  BOOST_CHECK_NO_THROW(LossLaw{runs});
+}
+
+BOOST_AUTO_TEST_CASE(seven_is_not_seven_billion) {
+  std::vector<LossRun> runs;
+  for (const double n : {30e6, 100e6})
+    for (const double each : {10.0, 20.0}) runs.push_back({n, each * n, law(n, each * n)});
+  const LossLaw fitted(runs);
+  BOOST_TEST(fitted.refusal_of(7, 1e9).value() ==
+             "7 parameters are less than a thousandth of the smallest run's 30M: did you mean 7M?");
+  BOOST_TEST(fitted.refusal_of(1e8, 2).value() ==
+             "2 tokens are less than a thousandth of the smallest run's 300M: did you mean 2B?");
+  BOOST_TEST(!fitted.refusal_of(1e6, 1e9));
+}
+
 BOOST_AUTO_TEST_CASE(too_few_runs_are_refused) {
   const std::vector<LossRun> three(3, {1e8, 2e9, 3});
   BOOST_CHECK_EXCEPTION(LossLaw{three}, InputError, [](const auto& wrong) {

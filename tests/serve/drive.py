@@ -46,6 +46,16 @@ def drive(url, pictures=None):
         browser.execute_script("""[...document.querySelectorAll("button")].find((one) => one.textContent === "Sweep").click()""")
         page = lambda: browser.execute_script("return document.querySelector('[aria-label=\"The sweep\"]')?.textContent ?? ''")
         yield "a sweep is answered on the page", comes(lambda: "Fastest that fits" in page()), page()
+        browser.execute_script("""window.told = new Set();
+            new MutationObserver(() => { const one = document.querySelector('[aria-label="The plan"] [role="status"]'); if (one) window.told.add(one.textContent); })
+              .observe(document.body, { childList: true, subtree: true, characterData: true });
+            [...document.querySelectorAll("button")].find((one) => one.textContent === "Plan").click()""")
+        plan = lambda: browser.execute_script("return document.querySelector('[aria-label=\"The plan\"]')?.textContent ?? ''")
+        told = lambda: browser.execute_script("return [...window.told]")
+        yield "a plan says how far it is", comes(lambda: any(" of " in one for one in told())), told()
+        browser.execute_script("""[...document.querySelectorAll("button")].find((one) => one.textContent === "Cancel")?.click()""")
+        yield "a plan ends when it is cancelled", comes(lambda: plan() and "Cancel" not in plan(), 20), plan()
+        yield "its progress is drawn once, not in characters, too", not any("[" in one for one in told()), told()
         if pictures:
             pictures(browser)
         log = browser.get_log("browser")

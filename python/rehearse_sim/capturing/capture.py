@@ -18,6 +18,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from . import cuda_rules, embeddings, tensor_ranks
+from .counts import degrees
 from .fitting import Point
 from .recorder import Recorder
 from .running import Captured, CaptureError, Run, Sizes, call, made, recording, tensors, write
@@ -185,17 +186,6 @@ def _narrow(value: Any, dtype: torch.dtype) -> Any:
     return value
 
 
-def _degrees(name: str, said: Any) -> list[int]:
-    """How many ranks, one number or several; TypeError or ValueError where it is neither."""
-    example = f"{name}=4 or {name}=(2, 4)"
-    listed = list(said) if isinstance(said, Sequence) and not isinstance(said, str) else [said]
-    for each in listed:
-        embeddings.whole(name, each, example)
-        if each < 2:
-            raise ValueError(f"{name} is 2 ranks or more, not {each}: {example}")
-    return listed
-
-
 def capture(
     module: Any,
     inputs: Any,
@@ -237,8 +227,8 @@ def capture(
     """
     if precision not in PRECISIONS:
         raise CaptureError(f"precision {precision!r}: one of {', '.join(PRECISIONS)}")
-    tensor_ways = _degrees("tensor_parallel", tensor_parallel)
-    table_ways = _degrees("embedding_parallel", embedding_parallel)
+    tensor_ways = degrees("tensor_parallel", tensor_parallel)
+    table_ways = degrees("embedding_parallel", embedding_parallel)
     sizes = Sizes(batches, lengths)
     examples = [each for each in tensors(inputs) if each.dim() > 0]
     base = (examples[0].shape[0] if examples else 0, lengths[0] if lengths else 0)

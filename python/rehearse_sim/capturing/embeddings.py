@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from . import table_kernels  # noqa: F401  it has the operators
+from .counts import whole
 from .running import CaptureError
 
 #: torchrec's ShardingTypes (torchrec/distributed/types.py): of a table all, its rows or its columns
@@ -21,14 +22,6 @@ from .running import CaptureError
 SHARDINGS = ("table_wise", "row_wise", "column_wise")
 #: FBGEMM's fused optimizers, by what each keeps: nothing, as much as a row, a number of each row.
 OPTIMIZERS = ("sgd", "exact_adagrad", "exact_row_wise_adagrad")
-
-
-def whole(name: str, value: Any, example: str) -> None:
-    """TypeError or ValueError unless `value` is a whole number of 1 or more."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} is a whole number, not {value!r}: {example}")
-    if value < 1:
-        raise ValueError(f"{name} is 1 or more, not {value}: {example}")
 
 
 class _Bags(torch.autograd.Function):

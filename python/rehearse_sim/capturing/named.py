@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from . import of_diffusers, of_transformers, of_vision
+from .counts import degrees, whole
 from .plans import Plan, UnknownNetwork
 
 LIBRARIES = {"hf": "transformers", "transformers": "transformers", "diffusers": "diffusers",
@@ -86,7 +87,7 @@ def capture_named(
     sequence: int = 0,
     channels_last: bool = False,
     batch: int = 0,
-    tensor_parallel: Sequence[int] = (),
+    tensor_parallel: int | Sequence[int] = (),
     plan: Mapping[str, Any] | None = None,
     path: str | Path | None = None,
 ) -> NamedCapture:
@@ -102,12 +103,16 @@ def capture_named(
     `capture` takes them; without a plan transformers' own. `path`: where the file is written; else
     into a cache, from which the same question is answered at once.
     """
+    ways = degrees("tensor_parallel", tensor_parallel)
+    for what, given in (("sequence", sequence), ("batch", batch)):
+        if given != 0:
+            whole(what, given, f"{what}=8")
     library, rest = _split(name)
     version = _library(library)
     text = _text(library, rest)
     own = hashlib.sha256(b"".join(each.read_bytes() for each in sorted(Path(__file__).parent.glob("*.py"))))
     asked = json.dumps([library, version, text, precision, sequence, channels_last, batch,
-                        list(tensor_parallel), plan, own.hexdigest(), _torch_version()])
+                        ways, plan, own.hexdigest(), _torch_version()])
     key = hashlib.sha256(asked.encode()).hexdigest()[:20]
     place = Path(path) if path else cache_folder() / f"{key}.model.json"
     note = place.with_suffix(".note")
@@ -123,8 +128,8 @@ def capture_named(
     called = re.sub(r"[^A-Za-z0-9_.-]+", "_", Path(rest).stem if "/" in rest else rest) or library
     wrote = capture(usual.make, usual.inputs, targets=usual.targets, loss=usual.loss, precision=precision or usual.precision,
             name=called, path=fresh, batches=(batch,) if batch else usual.batches, channels_last=channels_last,
-            tensor_parallel=tensor_parallel, plan=plan)  # fmt: skip
-    for ranks in tensor_parallel:
+            tensor_parallel=ways, plan=plan)  # fmt: skip
+    for ranks in ways:
         file_of(fresh, ranks).replace(file_of(place, ranks))
     fresh.replace(place)
     said = "\n".join((usual.note + (", in channels_last" if channels_last else ""), *wrote.notes))

@@ -187,9 +187,9 @@ async function search(question, title) {
   for (;;) {
     const { state, progress, text } = await (await fetch(`job/${job}`)).json();
     if (state === "running") {
-      const [, done, all, rest] = progress.match(/(\d+) of (\d+)(.*)/) ?? [];
+      const [, done, most = "", all, rest] = progress.match(/(\d+) of (at most )?(\d+)(.*)/) ?? [];
       if (all) bar.value = done / all;
-      told.textContent = all ? `${done} of ${all}${rest}` : progress || "begun";
+      told.textContent = all ? `${done} of ${most}${all}${rest}` : progress || "begun";
       await new Promise((resolve) => { setTimeout(resolve, 300); });
       continue;
     }

@@ -181,7 +181,7 @@ std::string broken_rule(const LayoutDegreesOf& degrees, const LayoutFacts& facts
             stages = at(degrees, LayoutAxis::virtual_stages),
             expert = at(degrees, LayoutAxis::expert);
   if (at(degrees, LayoutAxis::compile) > 0 && at(degrees, LayoutAxis::framework) != kTorch)
-    return "but for torch a framework says itself what is compiled";
+    return "compile on or off is a choice with torch alone";
   const std::int64_t replica = std::int64_t{tensor} * context * pipeline;
   std::int64_t micro_batches = 0;
   if (facts.gpus % replica == 0) {
