@@ -101,8 +101,8 @@ DecodeCommand with_format(DecodeCommand command, const std::string& published,
   if (std::ranges::find(formats, command.format) == formats.end())
     throw InputError(
         fmt::format("rehearse decode: error: {} is published in {}, whose kernels are not here\n"
-                    "remedy: --precision says another format: {}",
-                    command.model, published, fmt::join(formats, ", ")));
+                    "remedy: --precision bf16, which it was made from",
+                    command.model, published));
   return command;
 }
 
