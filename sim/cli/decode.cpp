@@ -16,7 +16,8 @@ namespace rehearse::inline cli {
 namespace {
 
 struct DecodeCommand {
-  std::string model, on, engine = "vllm", format = "bf16", cache = "16bit";
+  std::string model, on, engine = "vllm", cache = "16bit";
+  std::string format;  ///< empty: as its weights are published
   Serving serving;
   int prompt = 1024, response = 1024;
   double memory = 0;  ///< 0: the engine's
@@ -48,7 +49,9 @@ std::string what_answers(const DecodeCommand& command, const TransformerShape& n
       return false;
     }
   };
+  if (!is_served(network)) return "another --model, such as llama_3_8b";
   if (answers([](DecodeCommand& one) { one.batches.clear(); })) return "leave --batch out";
+  if (answers([](DecodeCommand& one) { one.memory = 0; })) return "leave --memory out";
   const auto most = static_cast<int>(std::min<std::size_t>(cluster.gpu_count(), 1024));
   for (const std::string& format : {command.format, std::string("bf16"), std::string("fp8")})
     for (int ranks = 1; ranks <= most; ranks *= 2) {
@@ -82,9 +85,31 @@ std::string what_answers(const DecodeCommand& command, const TransformerShape& n
   return "another --model, or more or other GPUs with --on";
 }
 
-void decode(const DecodeCommand& command) {
-  const TransformerShape network = read_served_network(command.model);
-  const Cluster cluster = typed_cluster(command.on, "--on");
+/// With the format of the weights: as asked, else as they are published, else 16 bits.
+DecodeCommand with_format(DecodeCommand command, const std::string& published,
+                          const Cluster& cluster) {
+  const bool has_bf16 = cluster.gpu_count() == 0 ||
+                        cluster.node(gpu_places(cluster).front().node).gpu.bf16 > FlopsPerSecond(0);
+  if (command.format == "bf16" && !has_bf16)
+    throw InputError(fmt::format(
+        "rehearse decode: error: {} has no unit for bf16, and no engine serves it there\n"
+        "remedy: leave --precision out, and it serves fp16",
+        cluster.node(gpu_places(cluster).front().node).gpu.name));
+  if (!command.format.empty()) return command;
+  command.format = published.empty() ? "bf16" : published;
+  const std::vector<std::string> formats = served_formats();
+  if (std::ranges::find(formats, command.format) == formats.end())
+    throw InputError(
+        fmt::format("rehearse decode: error: {} is published in {}, whose kernels are not here\n"
+                    "remedy: --precision bf16, which it was made from",
+                    command.model, published));
+  return command;
+}
+
+void decode(const DecodeCommand& asked) {
+  const auto [network, published] = read_served_network(asked.model);
+  const Cluster cluster = typed_cluster(asked.on, "--on");
+  const DecodeCommand command = with_format(asked, published, cluster);
   check_outputs({{"--output", command.answer.output}});
   try {
     const DecodeTable table = table_of(command, network, cluster);
@@ -98,6 +123,14 @@ void decode(const DecodeCommand& command) {
   }
 }
 
+/// "sglang (0.5), ...": with the versions that their numbers are of.
+std::string engine_words() {
+  std::string text = "Default vllm. Versions that were measured:";
+  for (const std::string& name : engine_names())
+    text += fmt::format("\n{}: {}", name, read_engine(name).versions);
+  return text;
+}
+
 }  // namespace
 
 void add_decode(CLI::App& app) {
@@ -109,15 +142,15 @@ void add_decode(CLI::App& app) {
   add(decode_app, "--on", command->on, "Machines: --on 1xaws_p5, or a map of a cluster's keys",
       "NxCLUSTER")
       ->required();
-  add_choice(decode_app, "--engine", command->engine, "vllm, sglang or tensorrt_llm (default vllm)",
-             engine_names());
+  add_choice(decode_app, "--engine", command->engine, engine_words(), engine_names());
   add_count(decode_app, "--tensor-parallel", command->serving.tensor_parallel,
             "GPUs that share each layer (default 1)", 1, 1024);
   add_count(decode_app, "--attention-data-parallel", command->serving.attention_data_parallel,
             "Groups of these that share experts alone (default 1)", 1, 1024);
   add_count(decode_app, "--expert-parallel", command->serving.expert_parallel,
             "Parts of the GPUs that have whole experts of their own (default 1)", 1, 1024);
-  add_choice(decode_app, "--precision", command->format, "Of weights: bf16, fp8, nvfp4 or mxfp4",
+  add_choice(decode_app, "--precision", command->format,
+             "Of weights: bf16, fp8, nvfp4 or mxfp4; else as the\nnetwork is published",
              served_formats());
   add_choice(decode_app, "--cache", command->cache, "Of keys and values: 16bit or 8bit",
              {"16bit", "8bit"});

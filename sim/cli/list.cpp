@@ -50,7 +50,7 @@ void add_list(CLI::App& app) {
       "Of keys: those that begin so, such as strategy.ddp; of\n"
       "schema: scenario, study, plan, cluster, cases,\n"
       "compute_profile, comm_profile, curve, report, explain, compare,\n"
-      "kernels, collective, model or plan_result",
+      "kernels, collective, decode, rollout, rollout_plan, model\nor plan_result",
       "");
   add_choice(list_app, "--format", command->format, "Of keys: text or markdown",
              {"text", "markdown"}, "FORMAT");

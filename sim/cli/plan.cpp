@@ -32,12 +32,13 @@ struct PlanCommand {
   std::vector<std::string> overrides;  ///< of its scenario, "train.epochs=3"
   AnswerOptions answer;                ///< its output a folder; empty: PLAN.plan, here
   int jobs = 0;                        ///< simulations side by side; 0: one per core
-  int top = 10;                        ///< of the ranking, in the table
+  int top = 0;                         ///< of the ranking; 0: ten in a table, else all
   bool fresh = false;                  ///< without what is there
   bool dry_run = false;
   bool hand_out = false;  ///< others simulate the candidates
   std::string points;     ///< simulate these for a plan that hands them out; empty: a whole plan
 
+  std::size_t rows_of_table() const { return static_cast<std::size_t>(top > 0 ? top : 10); }
   ChildLimits limits() const {
     return {.jobs = jobs_or_cores(jobs), .stop = [] { return stop_signal() != 0; }};
   }
@@ -106,7 +107,7 @@ void check_kept(ResultStore& store) {
 
 void print_result(const PlanResult& result, const PlanCommand& command) {
   const auto table = [&](int width, bool color) {
-    return plan_table(result, {.top = static_cast<std::size_t>(command.top),
+    return plan_table(result, {.top = command.rows_of_table(),
                                .width = static_cast<std::size_t>(width),
                                .color = color,
                                .detail = command.answer.verbose ? Detail::all : Detail::brief});
@@ -139,23 +140,29 @@ void run_rl_plan(const Document& document, const PlanCommand& command) {
   write_whole_file(command.answer.output / "plan.json", to_json(plan));
   AnswerOptions answer = command.answer;
   answer.output.clear();
-  const auto top = static_cast<std::size_t>(command.top);
-  print_answer({.table = [&](int, bool) { return to_table(plan, top); },
-                .json = [&] { return to_json(plan); },
-                .csv = [&] { return to_csv(plan); }},
+  RlPlan shown = plan;
+  if (command.top > 0)
+    shown.rows.resize(std::min(shown.rows.size(), static_cast<std::size_t>(command.top)));
+  print_answer({.table = [&](int, bool) { return to_table(plan, command.rows_of_table()); },
+                .json = [&] { return to_json(shown); },
+                .csv = [&] { return to_csv(shown); }},
                answer);
   if (plan.rows.empty() || !plan.rows.front().report)
     throw Error(ExitCode::refuted, "rehearse plan: no split of these GPUs is feasible");
-  if (!plan.rows.front().report->fits())
-    throw Error(ExitCode::refuted,
-                "rehearse plan: no split of these GPUs fits\n"
-                "remedy: more nodes, or rl.generator.trainer_sleeps: true");
+  const RlReport& best = *plan.rows.front().report;
+  if (best.fits()) return;
+  const bool trains = best.tightest()->phase == "training";
+  throw Error(ExitCode::refuted,
+              fmt::format("rehearse plan: no split of these GPUs fits\nremedy: {}",
+                          trains ? "model.activation_checkpointing: per_unit, a smaller "
+                                   "model.batch_per_gpu, or more nodes"
+                                 : "rl.generator.trainer_sleeps: true, or more nodes"));
 }
 
 /// An Error (ExitCode::refuted) where nothing is feasible.
 void run_plan_file(const PlanCommand& command) {
-  catch_stop_signals();
   if (const auto document = rl_scenario(command)) return run_rl_plan(*document, command);
+  catch_stop_signals();
   Plan read = command.plan.empty() ? typed_plan(command.question, command.overrides)
                                    : read_plan(command.plan, command.overrides);
   const PlanSimulator with = simulator_for(read);

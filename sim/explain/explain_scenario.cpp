@@ -7,9 +7,11 @@
 #include "base/error.hpp"
 #include "engine/engine.hpp"
 #include "predict/predict.hpp"
+#include "predict/report_of.hpp"
 #include "predict/wire.hpp"
 #include "report/compute_grounds.hpp"
 #include "report/measures.hpp"
+#include "report/memory_verdict.hpp"
 #include "report/run_facts.hpp"
 #include "view/views.hpp"
 
@@ -78,6 +80,19 @@ Headline base_of(const Scenario& scenario, const Machine& whole, const Trace& tr
   return headline(facts_of(for_short, machine.schedule, trace, ""));
 }
 
+/// Where memory is in doubt: by the verdict of `run`.
+std::string memory_sentence(const Scenario& scenario) {
+  const Report report = report_of(
+      scenario, {.find_largest_batch = false, .intervals = false, .memory_interval = true});
+  const std::optional<MemoryFit> fit = memory_fit(report);
+  if (!fit) return "";
+  if (fit->verdict == MemoryVerdict::does_not_fit)
+    return fmt::format("With enough memory, which it has not ({}):", details(*fit));
+  if (fit->verdict == MemoryVerdict::at_risk)
+    return fmt::format("It may not fit ({}).", details(*fit));
+  return "";
+}
+
 }  // namespace
 
 ExplainedRun explain(const Scenario& scenario, const ExplainOptions& options) {
@@ -92,12 +107,16 @@ ExplainedRun explain(const Scenario& scenario, const ExplainOptions& options) {
   const Machine& machine = result.machine;
   check_size(scenario, machine);
   std::vector<Alternative> answers = answers_of(scenario, machine, options);
+  std::string memory = memory_sentence(scenario);
   result.trace = play(scenario, machine, kMostSpans, &result.answers);
   RunFacts facts = facts_of(scenario, machine.schedule, result.trace, machine.fidelity_name);
   facts.collectives = collective_reports(result.answers);
   facts.compute = compute_reports(scenario, machine.schedule, group_costs(scenario));
   result.explanation =
       explain(facts, machine, base_of(scenario, machine, result.trace), std::move(answers));
+  if (memory.empty()) return result;
+  result.explanation.words.insert(result.explanation.words.begin(), memory);
+  result.explanation.memory = std::move(memory);
   return result;
 }
 

@@ -68,6 +68,7 @@ struct Explanation {
   std::size_t gpus = 0, nodes = 0;
   Seconds step_time;
   double samples_per_s = 0;
+  std::string memory;                  ///< the verdict in a sentence; empty: it fits, or is unknown
   std::optional<double> usd_per_hour;  ///< of the cluster
   CriticalPath path;
   std::vector<CollectiveReport> collectives;

@@ -169,7 +169,8 @@ std::string more_sentence(const Explanation& explanation) {
 }  // namespace
 
 std::string answer(const Explanation& explanation) {
-  std::string text = path_sentence(explanation);
+  std::string text = explanation.memory.empty() ? "" : explanation.memory + " ";
+  text += path_sentence(explanation);
   if (explanation.ideal) text += " " + ideal_sentence(explanation);
   if (explanation.software.empty()) return text;
   const Alternative& setting = explanation.software.front();

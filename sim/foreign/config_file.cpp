@@ -184,7 +184,10 @@ ConfigFile read_config_file(const std::filesystem::path& file, const std::string
   if (known && !is_config && (asked.empty() || known->format.empty()) && !is_of_rewards(asked))
     refuse_foreign_file(text, name);
   if (!is_config && asked.empty()) fail_unknown(text, name);
-  if (!asked.empty()) format = asked;
+  // A framework's name is the supervised format's: what trains with pairs extends it.
+  const bool is_more =
+      is_config && is_of_rewards(format) && format_of(format_name(format)).base == asked;
+  if (!asked.empty() && !is_more) format = asked;
   ConfigFile made;
   made.format = &format_of(format_name(format));
   made.entries = entries_of_file(text, name, format, function);

@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/quantity.hpp"
+#include "report/memory_verdict.hpp"
 #include "view/cost_views.hpp"
 
 namespace rehearse::inline planner {
@@ -56,6 +57,19 @@ std::optional<Estimate<double>> timed_figure(const Json& report,
   if (own.is_array() || !training || training->value <= 0) return with_ends(*value, own);
   return Estimate<double>{*value, *value * training->low / training->value,
                           *value * training->high / training->value};
+}
+
+/// The verdict of a whole report.
+std::optional<MemoryFit> fit_of(const Json& report) {
+  if (!at(report, {"memory", "allocated_peak_bytes"}).is_number()) return std::nullopt;
+  return memory_fit(report);
+}
+
+/// What is used, with the ends of what is needed.
+Estimate<double> memory_figure(const Json& report, const std::optional<MemoryFit>& fit) {
+  const double used = report.at("memory").at("used_bytes").get<double>();
+  if (!fit || !fit->interval) return {used, used, used};
+  return {used, fit->interval->low.value(), fit->interval->high.value()};
 }
 
 }  // namespace
@@ -131,8 +145,11 @@ Figures figures_of(const Json& report) {
   put(Metric::usd, timed_figure(report, {"cost", "usd"}, "cost.usd", training));
   put(Metric::energy, timed_figure(report, {"cost", "energy_kwh"}, "cost.energy_kwh", training));
   put(Metric::co2, timed_figure(report, {"cost", "co2_kg"}, "cost.co2_kg", training));
-  put(Metric::memory,
-      timed_figure(report, {"memory", "used_bytes"}, "memory.used_bytes", std::nullopt));
+  if (number_at(report, {"memory", "used_bytes"})) {
+    const std::optional<MemoryFit> fit = fit_of(report);
+    put(Metric::memory, memory_figure(report, fit));
+    if (fit) figures.chance_of_fitting = probability_of_fitting(*fit);
+  }
   if (const auto accuracy = number_at(report, {"accuracy", "accuracy"})) {
     put(Metric::accuracy, with_ends(*accuracy, at(report, {"accuracy", "accuracy_interval"})));
   }

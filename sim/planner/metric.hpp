@@ -40,7 +40,11 @@ const MetricInfo& info(Metric metric);
 std::string format(Metric metric, double value);
 
 /// An unknown figure is not there; the ends of an exact one are its value.
-using Figures = std::map<Metric, Estimate<double>>;
+struct Figures : std::map<Metric, Estimate<double>> {
+  using std::map<Metric, Estimate<double>>::map;
+  /// As `run` says it (probability_of_fitting); nothing where it is not known.
+  std::optional<double> chance_of_fitting{};
+};
 
 /// Less is better: the value itself, or its negative where more is better.
 double badness(Metric metric, double value);
@@ -49,7 +53,8 @@ double best_end(Metric metric, const Estimate<double>& figure);
 double worst_end(Metric metric, const Estimate<double>& figure);
 
 /// Reads a `rehearse.report/1`. Where failures are reckoned with, the time is the expected one.
-/// Memory is all that is taken of the GPU: reserved, context and communicators. GPUs and the global
+/// Memory is all that is taken of the GPU: reserved, context and communicators, and its ends are
+/// those of the bytes needed, which decide the verdict (memory_fit). GPUs and the global
 /// batch are none of it: they are known before.
 Figures figures_of(const nlohmann::json& report);
 

@@ -16,13 +16,10 @@ using Stage = Candidate::Stage;
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
-/// The probability that a GPU's memory suffices; nothing where that is not known.
-std::optional<double> chance_of_fitting(const Figures& figures, double capacity) {
-  const auto memory = figures.find(Metric::memory);
-  if (memory == figures.end() || capacity <= 0) return std::nullopt;
-  const auto& [value, low, high] = memory->second;
-  if (low <= 0 || low >= high) return std::nullopt;
-  return chance_above_one(capacity / value, {capacity / high, capacity / low});
+/// "fits with 86 %: "; empty where nobody knows.
+std::string odds(const Figures& figures) {
+  const double chance = figures.chance_of_fitting.value_or(-1);
+  return chance < 0 ? "" : fmt::format("fits with {}: ", chance_words(chance));
 }
 
 /// "cost at least 512 USD; the limit is 500 USD"; of the same digits, what is between them.
@@ -207,13 +204,11 @@ class Search {
       const bool most = constraint.sense != Constraint::Sense::at_least;
       const double end = most ? figure.high : figure.low;
       if (constraint.holds(end, candidate.bound.capacity)) continue;
-      const auto fits = constraint.sense == Constraint::Sense::fits
-                            ? chance_of_fitting(*candidate.figures, candidate.bound.capacity)
-                            : std::nullopt;
+      const bool of_memory = constraint.sense == Constraint::Sense::fits;
       candidate.at_risk.push_back(
           fmt::format("{}{} may be {} (90 % interval); the limit is {}",
-                      fits ? fmt::format("fits with {}: ", chance_words(*fits)) : "",
-                      info(constraint.metric).name, format(constraint.metric, end),
+                      of_memory ? odds(*candidate.figures) : "", info(constraint.metric).name,
+                      format(constraint.metric, end),
                       format(constraint.metric, constraint.limit_at(candidate.bound.capacity))));
     }
   }
@@ -284,9 +279,8 @@ std::vector<Miss> misses_of(const Figures& figures, const Bound& bound,
     const bool in_pieces = constraint.sense == Constraint::Sense::fits && bound.in_pieces;
     const double limit = constraint.limit_at(bound.capacity);
     if (!in_pieces && constraint.holds(value, bound.capacity)) {
-      const auto chance = constraint.chance > 0 && !bounds
-                              ? chance_of_fitting(figures, bound.capacity)
-                              : std::nullopt;
+      const auto chance =
+          constraint.chance > 0 && !bounds ? figures.chance_of_fitting : std::nullopt;
       if (!chance || *chance >= constraint.chance) continue;
       misses.push_back({.constraint = constraint.name,
                         .metric = constraint.metric,

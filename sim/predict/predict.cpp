@@ -85,6 +85,20 @@ void doubt_nvlinks(const Cluster& cluster, std::vector<std::string>& outside) {
   }
 }
 
+/// Older GPUs have no unit for bf16: libraries turn it to fp32 and back, so that products take
+/// fp32's time at least (pytorch torch/cuda/__init__.py: is_bf16_supported, emulated).
+void doubt_emulation(const Scenario& scenario, std::vector<std::string>& outside) {
+  if (!is_bf16(compute_precision(scenario))) return;
+  for (const NodeGroup& group : scenario.cluster.groups) {
+    const Gpu& gpu = group.node.gpu;
+    if (group.node.gpus == 0 || gpu.bf16 > FlopsPerSecond(0) || gpu.fp16 <= FlopsPerSecond(0))
+      continue;
+    add_once(outside, fmt::format("precision: {} has no unit for bf16, which is emulated: products "
+                                  "take fp32's time; fp16 is its own",
+                                  gpu.name));
+  }
+}
+
 /// What NCCL's channels take from compute beside them, at most.
 std::string channels_line(const Scenario& scenario, const std::vector<CollectiveAnswer>& answers) {
   if (!scenario.run.channels_slow_compute) return "";
@@ -161,6 +175,7 @@ RunFacts gather_facts(const Scenario& scenario, const Machine& machine,
       add_once(facts.outside_calibration, reason);
   }
   doubt_nvlinks(scenario.cluster, facts.outside_calibration);
+  doubt_emulation(scenario, facts.outside_calibration);
   facts.collectives = collective_reports(answers);
   facts.compute = compute_reports(scenario, machine.schedule, costs);
   add_server_facts(scenario, facts);

@@ -91,6 +91,28 @@ std::optional<MemoryFit> memory_fit(const nlohmann::json& report) {
   return fit;
 }
 
+MemoryFit with_beside(MemoryFit fit, Bytes others) {
+  const bool in_pieces = fit.verdict == MemoryVerdict::does_not_fit && fit.used <= fit.capacity &&
+                         (!fit.interval || fit.interval->low <= fit.capacity);
+  fit.used += others;
+  fit.needed += others;
+  if (fit.interval) fit.interval = {fit.interval->low + others, fit.interval->high + others};
+  if (fit.capacity == Bytes(0) || in_pieces) return fit;
+  fit.verdict = verdict_of(fit.used <= fit.capacity, fit);
+  return fit;
+}
+
+MemoryFit exact_fit(Bytes used, Bytes capacity) {
+  MemoryFit fit{.used = used, .capacity = capacity, .needed = used, .interval = {}};
+  fit.verdict = verdict_of(used <= capacity, fit);
+  return fit;
+}
+
+bool is_likely(const MemoryFit& fit) {
+  return fit.verdict == MemoryVerdict::fits ||
+         (fit.verdict == MemoryVerdict::at_risk && fit.needed <= fit.capacity);
+}
+
 std::optional<double> probability_of_fitting(const MemoryFit& fit) {
   if (fit.capacity <= Bytes(0) || !fit.interval || fit.interval->low <= Bytes(0))
     return std::nullopt;

@@ -36,6 +36,10 @@ std::optional<double> probability_of_fitting(const MemoryFit& fit);
 
 /// The verdict on a report; nothing where it has no memory.
 std::optional<MemoryFit> memory_fit(const Report& report);
+/// The verdict where `others` take so much of the same GPU meanwhile.
+MemoryFit with_beside(MemoryFit fit, Bytes others);
+/// The verdict on what takes exactly so much.
+MemoryFit exact_fit(Bytes used, Bytes capacity);
 /// The same of a `rehearse.report/1`.
 std::optional<MemoryFit> memory_fit(const nlohmann::json& report);
 
@@ -45,6 +49,9 @@ std::string to_string(MemoryVerdict verdict);
 std::string key_of(MemoryVerdict verdict);
 /// The figures behind the verdict: "57.6 GiB of 39.5 GiB, 18.1 GiB too much".
 std::string details(const MemoryFit& fit);
+
+/// Whether it is likelier that it fits than that it does not.
+bool is_likely(const MemoryFit& fit);
 
 /// Meets `--fail-unless`: "fits" means surely, and "may_fit" takes what is at risk, too.
 bool meets(MemoryVerdict verdict, const std::string& condition);

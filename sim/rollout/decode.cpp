@@ -34,8 +34,7 @@ bool has_indexer(const TransformerShape& network) {
 }
 
 void check_network(const TransformerShape& network) {
-  const bool other_parts = !network.parts.empty() || network.encoder_layers > 0;
-  if (other_parts || network.image > 0 || network.head != HeadKind::causal)
+  if (!is_served(network))
     throw std::invalid_argument(fmt::format(
         "{} is no decoder of attention and feed-forward layers, which alone are served here",
         network.name));
@@ -122,6 +121,11 @@ double feed_forward(const TransformerShape& network, std::int64_t width) {
 std::vector<std::string> served_formats() { return names_of(kFormats); }
 ServedFormat parse_served_format(const std::string& name) { return value_of(kFormats, name); }
 std::string to_string(ServedFormat format) { return name_of(kFormats, format); }
+
+bool is_served(const TransformerShape& network) {
+  const bool other_parts = !network.parts.empty() || network.encoder_layers > 0;
+  return !other_parts && network.image == 0 && network.head == HeadKind::causal;
+}
 
 DecodeModel::DecodeModel(const TransformerShape& network, const Cluster& cluster,
                          const Engine& engine, const Serving& serving)

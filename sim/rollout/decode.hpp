@@ -45,6 +45,9 @@ struct DecodeStep {
   Seconds total() const { return gpu() + waits + host; }
 };
 
+/// Whether it is a decoder of attention and feed-forward layers, which alone are served.
+bool is_served(const TransformerShape& network);
+
 /// What a step of an engine takes, of one network on one kind of GPU. Closed forms, with P and B
 /// the GPU's peak and bandwidth, n tokens of a rank's step:
 ///   a product: ((bytes / wB)^3 + (2 n parameters / pP)^3)^(1/3), w and p the engine's shares
@@ -89,6 +92,9 @@ class DecodeModel {
   /// The rank's memory for the cache, where the engine may take `share` of the GPU's.
   Bytes cache_memory(double share) const;
 
+  /// Whether it serves fp16 where 16 bits are asked for: the GPU has no unit for bf16 (vLLM's
+  /// `dtype: auto`, SGLang's and TensorRT-LLM's default likewise).
+  bool takes_fp16() const { return gpu_.bf16 <= FlopsPerSecond(0); }
   /// Whether kernels turn its weights to 16 bits: the GPU has no unit for their format.
   bool unpacks() const;
 

@@ -28,6 +28,11 @@ std::string copy_of(const DecodeTable& table) {
   return text;
 }
 
+std::string weights_of(const DecodeTable& table) {
+  const ServedFormat format = table.model.serving().format;
+  return table.model.takes_fp16() && format == ServedFormat::bf16 ? "fp16" : to_string(format);
+}
+
 }  // namespace
 
 DecodeTable decode_table(std::string network, std::string cluster, const DecodeModel& model,
@@ -72,13 +77,20 @@ std::string to_table(const DecodeTable& table) {
   const Serving& serving = table.model.serving();
   std::string text =
       fmt::format("# {} on {}, {} {}, {}, {} weights: predicted\n", table.network, table.cluster,
-                  engine.title, engine.versions, copy_of(table), to_string(serving.format));
+                  engine.title, engine.versions, copy_of(table), weights_of(table));
   text +=
       fmt::format("# prompts of {:.0f} tokens, responses of {:.0f}; a new sequence follows each\n",
                   table.prompt, table.response);
-  text += fmt::format("# a GPU: weights {}, cache {} a token and {} in all: {:.0f} sequences\n",
+  text += fmt::format("# each GPU: weights {}, cache {} a token and {} in all\n",
                       format(table.model.weights()), format(table.model.cache_of_token()),
-                      format(table.model.cache_memory(table.memory)), table.places);
+                      format(table.model.cache_memory(table.memory)));
+  text += fmt::format(
+      "# {}: {:.0f} sequences at a time at most\n",
+      serving.ranks() == 1 ? "this GPU" : fmt::format("all {} GPUs together", serving.ranks()),
+      table.places);
+  if (table.model.takes_fp16())
+    text += fmt::format("# {} has no unit for bf16: {} serves fp16 in its place (dtype: auto)\n",
+                        table.model.gpu().name, engine.title);
   if (!is_measured(table.model.gpu()))
     text += fmt::format("# {}: kernels and host as on Hopper, as no rows are of its generation\n",
                         table.model.gpu().name);
@@ -86,10 +98,10 @@ std::string to_table(const DecodeTable& table) {
     text += fmt::format("# {} has no unit for {}: {}'s kernels unpack such weights to 16 bits\n",
                         table.model.gpu().name, to_string(serving.format), engine.title);
   text += fmt::format("#{:>9} {:>9} {:>9} {:>9} {:>11} {:>11} {:>9} {:>9} {:>9} {:>9}\n",
-                      "sequences", "TPOT", "90% from", "to", "tokens/s", "a GPU", "TTFT",
+                      "sequences", "TPOT", "90% from", "to", "tokens/s", "tokens/s", "TTFT",
                       "products", "cache", "the rest");
   text += fmt::format("#{:>9} {:>9} {:>9} {:>9} {:>11} {:>11} {:>9} {:>9} {:>9} {:>9}\n", "",
-                      "(ms)", "(ms)", "(ms)", "", "", "(ms)", "(ms)", "(ms)", "(ms)");
+                      "(ms)", "(ms)", "(ms)", "in all", "a GPU", "(ms)", "(ms)", "(ms)", "(ms)");
   for (const DecodeRow& row : table.rows) {
     if (!row.fits) {
       text +=

@@ -85,6 +85,16 @@ std::vector<SequenceEnd> ends_of(const RlReport& report) {
 
 double rate_of(const RlReport& report) { return report.tokens / report.step.value(); }
 
+std::optional<std::string> verdict_key(const RlReport& report) {
+  const std::string key = key_of(report.verdict());
+  return key.empty() ? std::nullopt : std::optional(key);
+}
+
+std::optional<double> chance(const RlReport& report) {
+  const PhaseMemory* const phase = report.tightest();
+  return phase == nullptr ? std::nullopt : probability_of_fitting(phase->fit);
+}
+
 }  // namespace
 
 // --- decoding ------------------------------------------------------------------------------------
@@ -128,6 +138,10 @@ constexpr auto json_fields(const Table*) {
       derived<Table>(
           "format",
           [](const Table& table) { return std::string(to_string(table.model.serving().format)); }),
+      derived<Table>("of_16_bits",
+                     [](const Table& table) {
+                       return std::string(table.model.takes_fp16() ? "fp16" : "bf16");
+                     }),
       derived<Table>("tensor_parallel",
                      [](const Table& table) { return table.model.serving().tensor_parallel; }),
       derived<Table>(
@@ -176,13 +190,17 @@ constexpr auto json_fields(const TrainerParts*) {
 
 constexpr auto json_fields(const PhaseMemory*) {
   using Phase = PhaseMemory;
-  const auto bytes = [](Bytes Phase::*member) {
-    return [member](const Phase& phase) { return phase.*member; };
-  };
-  return std::tuple(field("phase", &Phase::phase), derived<Phase>("own_bytes", bytes(&Phase::own)),
-                    derived<Phase>("beside_bytes", bytes(&Phase::beside)),
-                    derived<Phase>("capacity_bytes", bytes(&Phase::capacity)),
-                    derived<Phase>("fits", [](const Phase& phase) { return phase.fits(); }));
+  return std::tuple(
+      field("phase", &Phase::phase),
+      derived<Phase>("own_bytes", [](const Phase& phase) { return phase.own(); }),
+      derived<Phase>("beside_bytes", [](const Phase& phase) { return phase.beside; }),
+      derived<Phase>("capacity_bytes", [](const Phase& phase) { return phase.fit.capacity; }),
+      derived<Phase>("verdict", [](const Phase& phase) { return key_of(phase.fit.verdict); }),
+      derived_if_any<Phase>("chance_of_fitting",
+                            [](const Phase& phase) { return probability_of_fitting(phase.fit); }),
+      derived_if_any<Phase>("needed_interval_bytes",
+                            [](const Phase& phase) { return phase.fit.interval; }),
+      derived<Phase>("fits", [](const Phase& phase) { return is_likely(phase.fit); }));
 }
 
 constexpr auto json_fields(const CopyLoad*) {
@@ -234,6 +252,7 @@ constexpr auto json_fields(const RlReport*) {
       counted("tokens", &Report::tokens), field("step_time_s", &Report::step),
       derived<Report>("tokens_per_s", rate_of),
       derived<Report>("fits", [](const Report& report) { return report.fits(); }),
+      derived<Report>("verdict", verdict_key), derived_if_any<Report>("chance_of_fitting", chance),
       derived_if_any<Report>("interval",
                              [](const Report& report) {
                                std::optional<LowHigh> ends;
@@ -242,11 +261,13 @@ constexpr auto json_fields(const RlReport*) {
                                return ends;
                              }),
       derived_if_any<Report>("usd_per_step",
+                             [](const Report& report) { return report.usd_per_step(); }),
+      derived_if_any<Report>("train_time_s",
                              [](const Report& report) {
-                               std::optional<double> price;
-                               if (report.usd_per_hour)
-                                 price = *report.usd_per_hour * report.step.value() / 3600;
-                               return price;
+                               std::optional<Seconds> time;
+                               if (report.steps)
+                                 time = static_cast<double>(*report.steps) * report.step;
+                               return time;
                              }),
       field("phases", &Report::phases), field("trainer", &Report::trainer),
       field("memory", &Report::memory),
@@ -283,6 +304,16 @@ constexpr auto json_fields(const RlPlanRow*) {
       of_report("step_time_s", [](const One& row) { return row.report->step; }),
       of_report("tokens_per_s", [](const One& row) { return row.tokens_per_second(); }),
       of_report("fits", [](const One& row) { return row.report->fits(); }),
+      derived_if_any<One>(
+          "verdict",
+          [](const One& row) { return row.report ? verdict_key(*row.report) : std::nullopt; }),
+      derived_if_any<One>("chance_of_fitting",
+                          [](const One& row) {
+                            return row.report ? chance(*row.report) : std::optional<double>();
+                          }),
+      derived_if_any<One>(
+          "usd_per_step",
+          [](const One& row) { return row.report ? row.report->usd_per_step() : std::nullopt; }),
       derived_if_any<One>("mean_age",
                           [](const One& row) {
                             std::optional<double> age;

@@ -1,5 +1,6 @@
 #include "rollout/forward_pass.hpp"
 
+#include <utility>
 #include <vector>
 
 namespace rehearse::inline rollout {
@@ -43,6 +44,49 @@ std::vector<bool> needed_by_forward(const Program& program) {
   return needed;
 }
 
+/// What only an update holds: no forward pass reads it, and nobody wraps for a backward that never
+/// comes.
+bool is_of_updates(MemoryKind kind) {
+  return kind == MemoryKind::gradients || kind == MemoryKind::optimizer_state ||
+         kind == MemoryKind::buckets;
+}
+
+/// The memory of forward passes alone, where `program`'s operations that are not `needed` compute
+/// nothing.
+class ForwardMemory {
+ public:
+  ForwardMemory(Program& program, const std::vector<bool>& needed)
+      : program_(program), needed_(needed), held_(program.tensors.size()) {}
+
+  void keep() {
+    std::erase_if(program_.setup,
+                  [&](const TensorEvent& event) { return !plays(event, true, false); });
+    // What an iteration ends with, the next one begins with.
+    for (const bool again : {false, true})
+      for (std::size_t i = 0; i < program_.ops.size(); ++i) {
+        std::vector<TensorEvent> kept;
+        for (const TensorEvent& event : program_.ops[i].memory)
+          if (plays(event, needed_[i], again)) kept.push_back(event);
+        if (again) program_.ops[i].memory = std::move(kept);
+      }
+  }
+
+ private:
+  /// A tensor that a forward pass takes goes where it went, whoever's operation gave it back.
+  bool plays(const TensorEvent& event, bool needed, bool again) {
+    if (is_of_updates(program_.tensors[event.tensor.index()].kind)) return false;
+    char& held = held_[event.tensor.index()];
+    if (event.action == TensorEvent::Action::finish) return true;
+    if (event.action != TensorEvent::Action::take) return std::exchange(held, 0) != 0;
+    if (event.once && again) return needed;
+    return needed && std::exchange(held, 1) == 0;
+  }
+
+  Program& program_;
+  const std::vector<bool>& needed_;
+  std::vector<char> held_;  ///< as Program::tensors
+};
+
 }  // namespace
 
 Schedule forward_passes(Schedule training) {
@@ -50,6 +94,7 @@ Schedule forward_passes(Schedule training) {
     const std::vector<bool> needed = needed_by_forward(program);
     for (std::size_t i = 0; i < program.ops.size(); ++i)
       if (!needed[i]) program.ops[i].work = Join{};
+    ForwardMemory(program, needed).keep();
   }
   return training;
 }

@@ -107,9 +107,9 @@ std::string to_table(const RlPlan& plan, std::size_t top) {
   const auto shown = std::min(top, plan.rows.size());
   std::string text = fmt::format("{}: {} splits of {} nodes, by the time of a step\n\n",
                                  plan.network, plan.rows.size(), plan.nodes);
-  text += fmt::format("{:>10} {:>4} {:>6} {:>9} {:>10} {:>11} {:>9} {:>11} {:>12}  {}\n",
-                      "generator", "TP", "limit", "in flight", "step", "tokens/s", "mean age",
-                      "it waits", "trainer", "memory");
+  text += fmt::format("{:>10} {:>4} {:>6} {:>9} {:>10} {:>11} {:>10} {:>9} {:>11} {:>12}  {}\n",
+                      "generator", "TP", "limit", "in flight", "step", "tokens/s", "USD a step",
+                      "mean age", "it waits", "trainer", "memory");
   for (std::size_t i = 0; i < shown; ++i) {
     const RlPlanRow& row = plan.rows[i];
     text +=
@@ -121,9 +121,12 @@ std::string to_table(const RlPlan& plan, std::size_t top) {
     }
     const RlReport& report = *row.report;
     const LagRun lag = report.lag.value_or(LagRun{});
-    text += fmt::format("{:>10} {:>11.0f} {:>9.2f} {:>11} {:>12}  {}\n", format(report.step),
-                        row.tokens_per_second(), lag.mean_age, format(lag.generator_waits),
-                        format(lag.trainer_waits), report.fits() ? "fits" : "does not fit");
+    const auto usd = report.usd_per_step();
+    const PhaseMemory* const tightest = report.tightest();
+    text += fmt::format("{:>10} {:>11.0f} {:>10} {:>9.2f} {:>11} {:>12}  {}\n", format(report.step),
+                        row.tokens_per_second(), usd ? fmt::format("{:.3g}", *usd) : "-",
+                        lag.mean_age, format(lag.generator_waits), format(lag.trainer_waits),
+                        tightest ? verdict_words(tightest->fit) : "not known");
   }
   text += "\n`it waits`: the generator for weights; `trainer`: it for responses\n";
   return text;
@@ -132,16 +135,20 @@ std::string to_table(const RlPlan& plan, std::size_t top) {
 std::string to_csv(const RlPlan& plan) {
   std::string text =
       "generator_nodes,tensor_parallel,limit,in_flight,step_s,tokens_per_s,mean_age,"
-      "generator_waits_s,trainer_waits_s,fits,why\n";
+      "generator_waits_s,trainer_waits_s,fits,verdict,usd_per_step,why\n";
   for (const RlPlanRow& row : plan.rows) {
     text += fmt::format("{},{},{:g},{},", row.split.generator_nodes, row.split.tensor_parallel,
                         row.split.staleness.limit, row.split.staleness.in_flight);
     const LagRun lag = row.report ? row.report->lag.value_or(LagRun{}) : LagRun{};
-    text += row.report
-                ? fmt::format("{:.6g},{:.6g},{:.4g},{:.6g},{:.6g},{},\n", row.report->step.value(),
-                              row.tokens_per_second(), lag.mean_age, lag.generator_waits.value(),
-                              lag.trainer_waits.value(), row.report->fits())
-                : fmt::format(",,,,,,\"{}\"\n", row.why);
+    if (!row.report) {
+      text += fmt::format(",,,,,,,,\"{}\"\n", row.why);
+      continue;
+    }
+    const auto usd = row.report->usd_per_step();
+    text += fmt::format("{:.6g},{:.6g},{:.4g},{:.6g},{:.6g},{},{},{},\n", row.report->step.value(),
+                        row.tokens_per_second(), lag.mean_age, lag.generator_waits.value(),
+                        lag.trainer_waits.value(), row.report->fits(),
+                        key_of(row.report->verdict()), usd ? fmt::format("{:.6g}", *usd) : "");
   }
   return text;
 }

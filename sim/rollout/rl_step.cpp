@@ -9,17 +9,17 @@
 
 #include "base/child_process.hpp"
 #include "base/error.hpp"
-#include "base/number.hpp"
 #include "economy/price.hpp"
 #include "predict/measured_job.hpp"
 #include "predict/predict.hpp"
 #include "predict/report_of.hpp"
+#include "report/common_errors.hpp"
 #include "rollout/forward_pass.hpp"
 #include "rollout/refit.hpp"
 #include "rollout/rl_generator.hpp"
 #include "rollout/samples.hpp"
 #include "scenario/training_part.hpp"
-#include "strategy/program_builder.hpp"
+#include "view/views.hpp"
 
 namespace rehearse::inline rollout {
 namespace {
@@ -27,15 +27,15 @@ namespace {
 /// Context and CUDA graphs of an engine that sleeps (vLLM's sleep mode frees weights and cache).
 constexpr double kAsleep = 2.0 * 1024 * 1024 * 1024;
 
-Seconds forward_time(const Scenario& trainer) {
-  const std::string text = in_child_process([&] {
+/// Of forward passes alone on the trainer's layout.
+Report forward_report(Scenario trainer) {
+  trainer.trains = false;
+  return report_from_json(in_child_process([&] {
     Machine machine = machine_of(trainer);
     machine.schedule = forward_passes(std::move(machine.schedule));
-    const Options brief{.find_largest_batch = false, .intervals = false};
-    return fmt::format("{:.17g}",
-                       predict(trainer, std::move(machine), brief).report.step_time.value());
-  });
-  return Seconds(decimal_number(text).value());
+    const Options brief{.find_largest_batch = false, .intervals = false, .memory_interval = true};
+    return to_json(predict(trainer, std::move(machine), brief).report);
+  }));
 }
 
 /// Parameters, gradients and the optimizer's state at the peak: what a network that is trained,
@@ -56,60 +56,64 @@ int forward_passes_of(const RlOptions& options) {
   return (options.old_log_probs ? 1 : 0) + (options.has_critic() ? 1 : 0);
 }
 
+/// The verdict where the GPU's memory is known.
+std::optional<MemoryFit> known_fit(const Report& report) {
+  const std::optional<MemoryFit> fit = memory_fit(report);
+  return fit && fit->capacity > Bytes(0) ? fit : std::nullopt;
+}
+
 TrainerRun play(const RlOptions& options, Scenario trainer, bool needs_forward, bool intervals) {
   TrainerRun run;
   run.parts.micro_batches = set_micro_batches(options, trainer);
   run.parts.samples = samples_of_update(options, trainer);
-  const Report report = report_of(trainer, {.find_largest_batch = false, .intervals = intervals});
+  const Report report = report_of(
+      trainer, {.find_largest_batch = false, .intervals = intervals, .memory_interval = true});
   run.parts.update = report.step_time;
   if (intervals) run.update = {report.step_time, report.step_time};
   for (const KeyBounds& one : report.intervals)
     if (intervals && one.key == "step_time_s")
       run.update = {Seconds(one.bounds.low), Seconds(one.bounds.high)};
-  if (needs_forward) run.parts.forward = forward_time(trainer);
-  if (report.memory) {
-    run.parts.peak = report.memory->used();
-    if (options.has_critic()) run.parts.peak += trained_state(*report.memory);
-    run.parts.capacity = report.memory->capacity;
-    const auto& by_kind = report.memory->at_peak.by_kind;
-    run.parts.resident = by_kind[static_cast<std::size_t>(MemoryKind::parameters)] +
-                         by_kind[static_cast<std::size_t>(MemoryKind::optimizer_state)] +
-                         report.memory->context;
+  run.parts.memory = known_fit(report);
+  if (needs_forward) {
+    const Report forward = forward_report(std::move(trainer));
+    run.parts.forward = forward.step_time;
+    if (options.algorithm == RlAlgorithm::scoring) run.parts.memory = known_fit(forward);
   }
+  if (!report.memory) return run;
+  if (options.has_critic() && run.parts.memory)
+    run.parts.memory = with_beside(*run.parts.memory, trained_state(*report.memory));
+  const auto& by_kind = report.memory->at_peak.by_kind;
+  run.parts.context = report.memory->context;
+  run.parts.resident = by_kind[static_cast<std::size_t>(MemoryKind::parameters)] +
+                       by_kind[static_cast<std::size_t>(MemoryKind::optimizer_state)] +
+                       report.memory->context;
   return run;
+}
+
+void add_phase(const char* phase, const MemoryFit& own, Bytes beside, RlReport& report) {
+  report.memory.push_back({phase, beside, with_beside(own, beside)});
 }
 
 void add_memory(const Generator& generator, const TrainerParts& trainer, RlReport& report) {
   const GeneratorOptions& asked = report.options.generator;
-  if (trainer.capacity <= Bytes(0)) return;
+  if (!trainer.memory) return;
   const Bytes taken = generator.memory * generator.model.gpu().memory;
   const bool colocated = asked.colocated();
   const Bytes trainer_rests = asked.trainer_sleeps ? Bytes(kAsleep) : trainer.resident;
-  report.memory.push_back(
-      {"generation", taken, colocated ? trainer_rests : Bytes(0), trainer.capacity});
+  add_phase("generation", exact_fit(taken, trainer.memory->capacity),
+            colocated ? trainer_rests : Bytes(0), report);
   const Bytes engine_rests = asked.sleeps ? Bytes(kAsleep) : taken;
-  report.memory.push_back(
-      {"training", trainer.peak, colocated ? engine_rests : Bytes(0), trainer.capacity});
+  add_phase("training", *trainer.memory, colocated ? engine_rests : Bytes(0), report);
 }
 
-/// A GPU's part of the weights of a network that is not trained: what passes forward alone need at
-/// least.
-Bytes weights_of(const Scenario& scenario) {
-  const Strategy& strategy = scenario.strategy;
-  double parts = 1;
-  if (strategy.layout) parts = strategy.layout->mesh.tensor * strategy.layout->mesh.pipeline;
-  if (shards_parameters(strategy)) parts = static_cast<double>(scenario.cluster.gpu_count());
-  return parameter_bytes(scenario.model, scenario.precision) / parts;
-}
-
-/// Of passes forward alone, which other networks than the trained one make.
-void add_forward_memory(const RlQuestion& question, const TrainerParts& trainer, RlReport& report) {
-  if (trainer.capacity <= Bytes(0)) return;
-  if (question.teacher)
-    report.memory.push_back(
-        {"teacher", weights_of(*question.teacher), trainer.resident, trainer.capacity});
-  if (question.options.algorithm == RlAlgorithm::scoring)
-    report.memory.push_back({"scoring", weights_of(question.trainer), Bytes(0), trainer.capacity});
+/// Of an algorithm that generates nothing. A teacher computes in the trainer's processes, which
+/// have one context.
+void add_trainer_memory(const RlOptions& options, const TrainerRun& trainer, RlReport& report) {
+  const char* const phase = options.algorithm == RlAlgorithm::scoring ? "scoring" : "training";
+  if (trainer.parts.memory) add_phase(phase, *trainer.parts.memory, Bytes(0), report);
+  if (trainer.teacher_memory)
+    add_phase("teacher", *trainer.teacher_memory, trainer.parts.resident - trainer.parts.context,
+              report);
 }
 
 void add_trainer_phases(const RlOptions& options, const TrainerRun& run, RlReport& report) {
@@ -171,10 +175,10 @@ void warn(const RlOptions& options, RlReport& report) {
         "the cache is too small for {} sequences at a time: {} were preempted and computed again",
         options.generator.sequences, report.counts.preemptions));
   for (const PhaseMemory& phase : report.memory)
-    if (!phase.fits())
-      report.warnings.push_back(fmt::format("{} does not fit: {} and {} that stays of a GPU's {}",
-                                            phase.phase, format(phase.own), format(phase.beside),
-                                            format(phase.capacity)));
+    if (phase.fit.verdict != MemoryVerdict::fits)
+      report.warnings.push_back(fmt::format(
+          "{} {}: {} and {} that stays of a GPU's {}", phase.phase, verdict_words(phase.fit),
+          format(phase.own()), format(phase.beside), format(phase.fit.capacity)));
 }
 
 void add_generation(const RlQuestion& question, const TrainerRun& trainer, RlReport& report,
@@ -231,6 +235,10 @@ void add_generation(const RlQuestion& question, const TrainerRun& trainer, RlRep
     report.assumptions.push_back(fmt::format(
         "rl.generator: kernels and host on {} as on Hopper: no rows are of its generation",
         generator.model.gpu().name));
+  if (generator.model.takes_fp16())
+    report.assumptions.push_back(
+        fmt::format("rl.generator: fp16 in the place of bf16, for which {} has no unit",
+                    generator.model.gpu().name));
   if (!options.generator.memory)
     report.assumptions.push_back(fmt::format("rl.generator.memory = {:g}", generator.memory));
   if (!options.refit.time && !options.refit.rate)
@@ -251,8 +259,28 @@ std::optional<double> price_of(const RlQuestion& question) {
 
 }  // namespace
 
+const PhaseMemory* RlReport::tightest() const {
+  const auto sureness = [](const PhaseMemory& phase) {
+    return std::pair(-static_cast<int>(phase.fit.verdict),
+                     probability_of_fitting(phase.fit).value_or(1));
+  };
+  const auto least = std::ranges::min_element(memory, {}, sureness);
+  return least == memory.end() ? nullptr : &*least;
+}
+
+MemoryVerdict RlReport::verdict() const {
+  const PhaseMemory* const phase = tightest();
+  return phase == nullptr ? MemoryVerdict::unknown : phase->fit.verdict;
+}
+
 bool RlReport::fits() const {
-  return std::ranges::all_of(memory, [](const PhaseMemory& phase) { return phase.fits(); });
+  return std::ranges::all_of(memory, [](const PhaseMemory& phase) { return is_likely(phase.fit); });
+}
+
+std::string verdict_words(const MemoryFit& fit) {
+  if (fit.verdict != MemoryVerdict::at_risk) return to_string(fit.verdict);
+  const std::optional<double> chance = probability_of_fitting(fit);
+  return "may not fit" + (chance ? ": fits with " + chance_words(*chance) : "");
 }
 
 bool asks_for_rl(const Document& document) {
@@ -318,7 +346,9 @@ TrainerRun play_trainer(const RlQuestion& question, bool intervals) {
   if (question.teacher) {
     Scenario teacher = *question.teacher;
     set_micro_batches(options, teacher);
-    run.teacher = forward_time(teacher);
+    const Report forward = forward_report(std::move(teacher));
+    run.teacher = forward.step_time;
+    run.teacher_memory = known_fit(forward);
   }
   return run;
 }
@@ -342,6 +372,7 @@ RlReport rl_step(const RlQuestion& question, const TrainerRun& trainer) {
   if (options.has_critic() && !options.critic)
     report.assumptions.emplace_back("rl.critic: true of ppo (verl algorithm.adv_estimator: gae)");
   report.usd_per_hour = price_of(question);
+  report.steps = question.trainer.train.steps;
   report.trainer = trainer.parts;
   add_trainer_phases(options, trainer, report);
   Errors errors;
@@ -353,11 +384,8 @@ RlReport rl_step(const RlQuestion& question, const TrainerRun& trainer) {
     add_generation(question, trainer, report, errors);
   } else {
     report.step = sum(report.phases);
-    const bool trains = options.algorithm != RlAlgorithm::scoring;
-    if (trains && trainer.parts.capacity > Bytes(0))
-      report.memory.push_back({"training", trainer.parts.peak, Bytes(0), trainer.parts.capacity});
+    add_trainer_memory(options, trainer, report);
   }
-  add_forward_memory(question, trainer.parts, report);
   if (trainer.update) report.step_interval = errors.around(report.step);
   warn(options, report);
   return report;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "config/document.hpp"
-#include "report/report.hpp"
+#include "report/memory_verdict.hpp"
 #include "rollout/lag.hpp"
 #include "rollout/rl_options.hpp"
 #include "scenario/scenario.hpp"
@@ -18,14 +18,19 @@ struct TrainerParts {
   Seconds forward;                 ///< forward passes alone over the samples of one update
   std::int64_t micro_batches = 1;  ///< of an update, on each replica
   double samples = 0;              ///< of an update
-  Bytes peak, resident, capacity;  ///< of a GPU: in training, at rest; 0: not known
+  /// Of a GPU: an update's; of `scoring` a forward pass's. Nothing where nothing is known of it.
+  std::optional<MemoryFit> memory;
+  Bytes resident;  ///< parameters, optimizer's state and context, which stay at rest
+  Bytes context;   ///< of that, the CUDA context
 };
 
 /// The trainer's parts, with 90 % of an update's time.
 struct TrainerRun {
   TrainerParts parts;
   std::optional<Ends<Seconds>> update;
-  Seconds teacher;  ///< of distillation: the teacher's forward passes over the samples of an update
+  /// Of distillation: the teacher's forward passes over the samples of an update.
+  Seconds teacher;
+  std::optional<MemoryFit> teacher_memory;
 };
 
 /// A phase of the step.
@@ -34,12 +39,13 @@ struct RlPhase {
   Seconds time;
 };
 
-/// Whether a phase's memory is there, of a GPU.
+/// Whether a phase's memory is there, of a GPU, by the verdict of every report.
 struct PhaseMemory {
   std::string phase;
-  Bytes own, beside;  ///< its own, and what the others keep meanwhile
-  Bytes capacity;
-  bool fits() const { return own + beside <= capacity; }
+  Bytes beside;   ///< what others keep meanwhile
+  MemoryFit fit;  ///< of both together
+
+  Bytes own() const { return fit.used - beside; }
 };
 
 struct RlReport {
@@ -61,14 +67,25 @@ struct RlReport {
   std::optional<LagRun> lag;
   double tokens = 0;                   ///< of prompts and responses in a step
   std::optional<double> usd_per_hour;  ///< of all nodes, the generator's own too
+  std::optional<std::int64_t> steps;   ///< of the whole training, where train.steps says it
   std::vector<PhaseMemory> memory;
   std::vector<std::string> assumptions, warnings;
 
   std::size_t gpus() const {
     return options.generator.colocated() ? trainer_gpus : trainer_gpus + generator_gpus;
   }
-  bool fits() const;
+  /// The phase that is the least sure to fit; null where no GPU's memory is known.
+  const PhaseMemory* tightest() const;
+  MemoryVerdict verdict() const;  ///< the tightest phase's
+  bool fits() const;              ///< whether all phases are likelier to fit than not
+  std::optional<double> usd_per_step() const {
+    if (!usd_per_hour) return std::nullopt;
+    return *usd_per_hour * step.value() / 3600;
+  }
 };
+
+/// "fits", "may not fit: fits with 86 %", "does not fit".
+std::string verdict_words(const MemoryFit& fit);
 
 /// Whether the file has a section `rl:`.
 bool asks_for_rl(const Document& document);
@@ -91,7 +108,8 @@ inline RlReport rl_step(const RlQuestion& question) {
   return rl_step(question, play_trainer(question));
 }
 
-std::string to_terminal(const RlReport& report);
+/// Text for people; `defaults`: the trainer's too, which nobody said.
+std::string to_terminal(const RlReport& report, const std::vector<std::string>& defaults = {});
 /// `rehearse.rollout/1`.
 std::string to_json(const RlReport& report);
 std::string to_csv(const RlReport& report);

@@ -41,9 +41,20 @@ std::string generation_lines(const RlReport& report) {
   return text;
 }
 
+std::string memory_line(const PhaseMemory& phase) {
+  const MemoryFit& fit = phase.fit;
+  std::string text = fmt::format(
+      "  {:<17}{}{} of {}", phase.phase, format(phase.own()),
+      phase.beside > Bytes(0) ? fmt::format(" and {} that stays,", format(phase.beside)) : "",
+      format(fit.capacity));
+  if (fit.verdict == MemoryVerdict::at_risk && fit.interval)
+    text += fmt::format("; up to {} (90 % interval)", format(fit.interval->high));
+  return text + "\n";
+}
+
 }  // namespace
 
-std::string to_terminal(const RlReport& report) {
+std::string to_terminal(const RlReport& report, const std::vector<std::string>& defaults) {
   std::string text = fmt::format("{} of {} on {}\n\n", to_string(report.options.algorithm),
                                  report.network, gpus_of(report));
   text += fmt::format("step               {}", format(report.step));
@@ -57,12 +68,13 @@ std::string to_terminal(const RlReport& report) {
       report.options.sequences(), report.tokens / static_cast<double>(report.options.sequences()));
   if (report.usd_per_hour)
     text += fmt::format("price              {:.2f} USD a step, at {:.2f} USD an hour\n",
-                        *report.usd_per_hour * report.step.value() / 3600, *report.usd_per_hour);
-  if (!report.memory.empty())
-    text += fmt::format("memory             {}\n", report.fits() ? "fits" : "does not fit");
-  for (const PhaseMemory& phase : report.memory)
-    text += fmt::format("  {:<17}{} and {} that stays, of {}\n", phase.phase, format(phase.own),
-                        format(phase.beside), format(phase.capacity));
+                        *report.usd_per_step(), *report.usd_per_hour);
+  if (report.steps)
+    text += fmt::format("training           {} for {} steps\n",
+                        format(static_cast<double>(*report.steps) * report.step), *report.steps);
+  if (const PhaseMemory* const tightest = report.tightest())
+    text += fmt::format("memory             {}\n", verdict_words(tightest->fit));
+  for (const PhaseMemory& phase : report.memory) text += memory_line(phase);
   text += "\n";
   for (const RlPhase& phase : report.phases)
     text += fmt::format("{:<26} {:>10} {:>5.1f} %\n", phase.name, format(phase.time),
@@ -75,6 +87,7 @@ std::string to_terminal(const RlReport& report) {
   if (report.lag) text += lag_lines(*report.lag);
   for (const std::string& warning : report.warnings) text += "warning: " + warning + "\n";
   for (const std::string& one : report.assumptions) text += "taken: " + one + "\n";
+  for (const std::string& one : defaults) text += "taken: " + one + "\n";
   return text;
 }
 

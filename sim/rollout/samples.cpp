@@ -17,6 +17,9 @@ namespace {
 /// Kernels of packed samples take their tokens in blocks of so many.
 constexpr double kBlock = 128;
 
+/// At least one. A sum's last bits are no sample of their own.
+double rounded_up(double count) { return std::max(1.0, std::ceil(count - 1e-9)); }
+
 double micro_batches(Scenario& trainer) {
   return static_cast<double>(*micro_batches_of(trainer.strategy));
 }
@@ -112,8 +115,9 @@ Trainer read_trainer(const Document& document, const RlOptions& options) {
   if (!can_be_filled(trainer.scenario) || pads_samples(trainer.scenario.strategy)) return trainer;
   Scenario& scenario = trainer.scenario;
   const double tokens = fullest_tokens(options, replicas_of(scenario), scenario.run.seed);
-  const auto batch = static_cast<double>(scenario.batch_per_gpu);
-  const double samples = batch * std::max(1.0, std::ceil(tokens / (capacity * batch) - 1e-9));
+  const double least = rounded_up(tokens / capacity);
+  const double micro = rounded_up(least / static_cast<double>(scenario.batch_per_gpu));
+  const double samples = micro * rounded_up(least / micro);
   const double mean = total(options.lengths).mean;
   const double filled = kBlock * std::ceil(std::max(tokens / samples, mean) / kBlock);
   if (filled >= capacity) return trainer;
@@ -136,9 +140,9 @@ int set_micro_batches(const RlOptions& options, Scenario& trainer) {
   if (options.packing)
     samples = fullest_tokens(options, replicas, trainer.run.seed) /
               static_cast<double>(trainer.model.tokens_per_sample);
-  const auto batch = static_cast<double>(trainer.batch_per_gpu);
   int* const micro = micro_batches_of(trainer.strategy);
-  *micro = static_cast<int>(std::max(1.0, std::ceil(samples / batch - 1e-9)));
+  *micro = static_cast<int>(rounded_up(samples / static_cast<double>(trainer.batch_per_gpu)));
+  trainer.batch_per_gpu = static_cast<std::int64_t>(rounded_up(samples / *micro));
   return *micro;
 }
 

@@ -25,6 +25,7 @@ Trainer read_trainer(const Document& document, const RlOptions& options);
 /// Samples of an update, of all replicas, that are no padding.
 double samples_of_update(const RlOptions& options, const Scenario& trainer);
 /// Micro-batches of an update, so that the fullest replica's samples are trained on; sets them.
+/// `model.batch_per_gpu` is the most that one holds: they share the samples equally.
 int set_micro_batches(const RlOptions& options, Scenario& trainer);
 
 }  // namespace rehearse::inline rollout

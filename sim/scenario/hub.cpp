@@ -56,6 +56,7 @@ struct KnownNetworks {
   std::vector<std::string> endings;
   std::map<std::string, HubNetwork> by_id, by_name;
   std::map<std::string, std::string> first_ids;  ///< of built-in networks
+  std::map<std::string, std::string> published;  ///< and the format of their weights
 
   KnownNetworks() {
     const auto document = Document::load_foreign(data_folder() / "platforms/hub.yaml");
@@ -69,6 +70,9 @@ struct KnownNetworks {
         add(id.as_string(), {name, {}});
         first_ids.emplace(name, id.as_string());
       }
+    Map formats = root.require("published").as_map();
+    for (const std::string& name : formats.keys())
+      published.emplace(name, formats.require(name).as_string());
     Map configs = root.require("configs").as_map();
     for (const std::string& id : configs.keys()) add(id, {"", configs.require(id)});
     Map same = root.require("same").as_map();
@@ -115,6 +119,43 @@ const KnownNetworks& known_networks() {
 }  // namespace
 
 std::optional<HubNetwork> hub_network(const std::string& id) { return known_networks().find(id); }
+
+std::string published_built_in(const std::string& name) {
+  const auto& formats = known_networks().published;
+  const auto found = formats.find(name);
+  return found == formats.end() ? "" : found->second;
+}
+
+namespace {
+
+/// Of a section of compressed-tensors or ModelOpt: floats of so many bits.
+std::string floats_of(std::int64_t bits) { return bits == 8 ? "fp8" : bits == 4 ? "nvfp4" : ""; }
+
+}  // namespace
+
+std::string published_as(const Value& config) {
+  const std::optional<Value> section = config.as_map().optional("quantization_config");
+  if (!section || !section->is_map()) return "";
+  Map map = section->as_map();
+  const auto text = [](Map& of, const char* key) {
+    const std::optional<Value> value = of.optional(key);
+    return value && value->is_scalar() && !value->is_null() ? value->as_string() : std::string();
+  };
+  const std::string method = text(map, "quant_method"), scheme = text(map, "quant_algo");
+  if (scheme == "FP8" || scheme == "NVFP4") return scheme == "FP8" ? "fp8" : "nvfp4";
+  const std::optional<Value> groups = map.optional("config_groups");
+  if (groups && groups->is_map()) {
+    Map all = groups->as_map();
+    for (const std::string& name : all.keys()) {
+      const std::optional<Value> weights = all.require(name).as_map().optional("weights");
+      if (!weights || !weights->is_map()) continue;
+      Map one = weights->as_map();
+      const std::optional<Value> bits = one.optional("num_bits");
+      if (bits && text(one, "type") == "float") return floats_of(bits->as_integer(1, 64));
+    }
+  }
+  return method;
+}
 
 std::string hub_id_of(const std::string& built_in) {
   const auto& ids = known_networks().first_ids;

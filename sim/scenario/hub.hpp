@@ -26,6 +26,12 @@ struct HubNetwork {
 /// nothing: it is not known.
 std::optional<HubNetwork> hub_network(const std::string& id);
 
+/// How a config.json's weights are published (transformers: utils/quantization_config.py): "fp8",
+/// "nvfp4", "mxfp4", or the method's name; empty: in 16 bits.
+std::string published_as(const Value& config);
+/// The same of a built-in network.
+std::string published_built_in(const std::string& name);
+
 /// The first id of the hub that a built-in network has in platforms/hub.yaml; empty: none.
 std::string hub_id_of(const std::string& built_in);
 

@@ -40,6 +40,7 @@ std::optional<std::int64_t> read_shape_key(Map& map, const std::string& key, std
 struct NamedModel {
   std::string name{};
   std::optional<TransformerShape> transformer{};
+  std::string published{};  ///< ServedNetwork's
 };
 
 /// `culprit` is where the user asked for what the architecture refuses.
@@ -65,10 +66,11 @@ std::optional<Value> read_own_family(Map& map) {
   return Document::load(family->folder() / family->as_string())->root();
 }
 
-/// The shipped network of a hub's id, as transformers runs it: GPT-2's activation is its tanh
-/// form, operator by operator (configuration_gpt2.py: gelu_new).
+/// A hub's id as transformers runs it: GPT-2 has gelu_new (configuration_gpt2.py).
 NamedModel shipped_as_transformers_has_it(const std::string& id, const HubNetwork& known) {
-  if (known.config) return {.transformer = read_hugging_face(*known.config, id).shape};
+  if (known.config)
+    return {.transformer = read_hugging_face(*known.config, id).shape,
+            .published = published_as(*known.config)};
   NamedModel named = built_in(known.built_in);
   if (named.transformer && (id.starts_with("openai-community/gpt2") || id.starts_with("gpt2")))
     named.transformer->activation = ActivationKind::gelu_new;
@@ -229,16 +231,17 @@ NamedModel named_by(const std::string& name_or_file, std::vector<std::string>& a
     if (!is_hub_id(name_or_file) && !known) fail_as_unknown(name_or_file);
     const auto cached = cached_config(name_or_file);
     if (!cached && !known)
-      throw InputError(
-          fmt::format("rehearse: error: no file \"{0}\", and the hub's cache has no {0}\n"
-                      "remedy: {1}",
-                      name_or_file, download_remedy(name_or_file)));
+      throw InputError(fmt::format(
+          "rehearse: error: no file \"{0}\", and the hub's cache has no {0}\nremedy: {1}",
+          name_or_file, download_remedy(name_or_file)));
     if (!cached) return shipped_as_transformers_has_it(name_or_file, *known);
     file = *cached;
   }
   HuggingFaceModel read = read_hugging_face(file);
   assumptions = std::move(read.assumptions);
-  return {.transformer = std::move(read.shape)};
+  if (std::filesystem::is_directory(file, ignored)) file /= "config.json";
+  return {.transformer = std::move(read.shape),
+          .published = published_as(Document::load_foreign(file)->root())};
 }
 
 }  // namespace
@@ -259,15 +262,16 @@ NamedNetwork read_network(const std::string& name_or_file, const ModelShape& sha
   }
 }
 
-TransformerShape read_served_network(const std::string& name_or_file) {
+ServedNetwork read_served_network(const std::string& name_or_file) {
   std::vector<std::string> ignored;
-  const NamedModel named = named_by(name_or_file, ignored);
+  NamedModel named = named_by(name_or_file, ignored);
   if (!named.transformer)
     throw InputError(
-        fmt::format("{}: error: it is no transformer\n"
-                    "remedy: name a language model, such as llama_3_8b",
+        fmt::format("{}: error: it generates no text\n"
+                    "remedy: name a language model that does, such as llama_3_8b",
                     name_or_file));
-  return *named.transformer;
+  if (!named.name.empty()) named.published = published_built_in(named.name);
+  return {std::move(*named.transformer), std::move(named.published)};
 }
 
 std::optional<KnownTransformer> known_transformer(const std::string& name_or_file) {

@@ -27,8 +27,14 @@ struct NamedNetwork {
 /// the config as read_hugging_face says.
 NamedNetwork read_network(const std::string& name_or_file, const ModelShape& shape);
 
-/// The same of a transformer, by its dimensions. InputError where it is none, too.
-TransformerShape read_served_network(const std::string& name_or_file);
+/// A network that is to be served, and how its weights are published: "fp8", "nvfp4", "mxfp4", a
+/// method that is not one of these ("awq"), or empty where they have 16 bits.
+struct ServedNetwork {
+  TransformerShape shape;
+  std::string published;
+};
+/// A transformer by its dimensions, as read_network() names it. InputError where it is none, too.
+ServedNetwork read_served_network(const std::string& name_or_file);
 
 /// Layers and linear layers (linear_names()) of a transformer by its built-in name, its hub's id or
 /// its config.json; nothing: it is none, or is not known here.

@@ -121,9 +121,10 @@ Job job_of(const Scenario& scenario, const Cluster& cluster) {
           .batch_per_gpu = scenario.batch_per_gpu,
           .optimizer = scenario.optimizer,
           .costs = group_costs(scenario),
-          .checkpointed = scenario.checkpointed,
-          .offloads_activations = scenario.offloads_activations,
+          .checkpointed = scenario.trains ? scenario.checkpointed : std::vector<bool>(),
+          .offloads_activations = scenario.trains && scenario.offloads_activations,
           .set_to_none = scenario.run.set_to_none,
+          .trains = scenario.trains,
           .device = device_of(scenario)};
 }
 

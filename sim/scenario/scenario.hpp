@@ -134,6 +134,7 @@ struct Scenario {
   /// Blocks that each part of a pipeline recomputes, its first ones; 0: `checkpointed` says it.
   std::int64_t recomputed_layers = 0;
   bool offloads_activations = false;  ///< Job::offloads_activations
+  bool trains = true;                 ///< Job::trains; else nothing is recomputed or offloaded
   Recomputation recomputation{};      ///< of parts of each block
   /// Part of the model that is trained, and how it is kept; the same holds for a rank's share of
   /// it.

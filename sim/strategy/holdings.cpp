@@ -48,12 +48,11 @@ Bytes copied_batch(const ProgramBuilder& builder) {
 
 /// Of ranks that one program stands for, the most. Handles are a thread's own: forward's has one,
 /// and autograd's, which runs backward, another.
-Bytes cublas_workspaces(const Cluster& cluster) {
-  constexpr int kThreads = 2;
+Bytes cublas_workspaces(const Cluster& cluster, bool trains) {
   Bytes most;
   for (const NodeGroup& group : cluster.groups)
     if (group.node.gpus > 0) most = std::max(most, group.node.gpu.architecture->cublas_workspace);
-  return most * kThreads;
+  return most * (trains ? 2 : 1);
 }
 
 /// As rows and as columns, where its products need both, with scales that go with rows.
@@ -109,7 +108,8 @@ void hold_surroundings(ProgramBuilder& builder, Bytes buffer_element) {
   }
   const bool multiplies = model.has_operator(OperatorKind::matmul);
   if (builder.job().device == TapeDevice::cuda && multiplies)
-    builder.hold(builder.tensor(MemoryKind::workspace, cublas_workspaces(builder.job().cluster),
+    builder.hold(builder.tensor(MemoryKind::workspace,
+                                cublas_workspaces(builder.job().cluster, builder.job().trains),
                                 builder.owner("cuBLAS")));
   const Bytes batch = batch_bytes(model, builder.job()) + copied_batch(builder);
   if (batch > Bytes(0))

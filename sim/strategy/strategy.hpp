@@ -123,6 +123,8 @@ struct Job {
   bool offloads_activations = false;
   /// optimizer.zero_grad(set_to_none=...): gradients are given back after each step.
   bool set_to_none = true;
+  /// False: forward passes alone, under torch.no_grad, so that nothing is kept for a backward.
+  bool trains = true;
   /// Whose kernels and allocator.
   TapeDevice device = TapeDevice::cuda;
   /// Of a rank of a layout, whose part of the model `model` is; null: it is all of it.

@@ -59,7 +59,8 @@ void UnitTapes::read() {
   for (const Unit& unit : model.units) builder_.owner(unit.name);
   const MemoryTape tape = memory_tape(model, {.precision = builder_.computes(),
                                               .batch = builder_.job().batch_per_gpu,
-                                              .device = builder_.job().device});
+                                              .device = builder_.job().device,
+                                              .gradients = builder_.job().trains});
   const auto slots =
       static_cast<std::size_t>(builder_.job().stage == nullptr ? 1 : builder_.job().stage->slots());
   for (slot_ = 0; slot_ < slots; ++slot_) read_once(tape);
@@ -192,6 +193,25 @@ void UnitTapes::add_tape(std::size_t unit, const MemoryTape& tape,
     own.parameters.push_back(made.parameter);
     own.products.push_back(is_product_weight(builder_.job().model.units[unit], made.parameter));
   }
+  if (!builder_.job().trains) add_gradients(unit);
+}
+
+/// Of parameters whose gradients no tape makes, from the last to the first.
+void UnitTapes::add_gradients(std::size_t unit) {
+  UnitEvents& own = events(unit);
+  const Unit& made_of = builder_.job().model.units[unit];
+  for (std::size_t parameter = made_of.tensors.size(); parameter-- > 0;) {
+    if (!made_of.trait(parameter).trained) continue;
+    own.parameters.push_back(static_cast<std::uint32_t>(parameter));
+    const Bytes size =
+        static_cast<double>(made_of.tensors[parameter]) * parameter_element(builder_.computes());
+    const auto made = own.gradients.size();
+    own.gradients.push_back(
+        slot_ > 0 ? tapes_[0][unit].gradients[made]
+                  : builder_.tensor(MemoryKind::gradients, size, static_cast<std::uint32_t>(unit)));
+    own.last_ready = own.gradients.back();
+    own.backward.push_back({own.last_ready, Action::take});
+  }
 }
 
 /// What was measured of a unit: one tensor that it keeps, and what its kernels need meanwhile.
@@ -203,17 +223,7 @@ void UnitTapes::add_given_tape(std::size_t unit) {
   const TensorId work = builder_.tensor(MemoryKind::workspace, cost.workspace, owner);
   own.forward = {{kept, Action::take}, {work, Action::take}, {work, Action::give}};
   own.backward = {{work, Action::take}, {work, Action::give}};
-  const auto& parameters = builder_.job().model.units[unit].tensors;
-  for (std::size_t parameter = parameters.size(); parameter-- > 0;) {
-    own.parameters.push_back(static_cast<std::uint32_t>(parameter));
-    const Bytes size =
-        static_cast<double>(parameters[parameter]) * parameter_element(builder_.computes());
-    const auto made = own.gradients.size();
-    own.gradients.push_back(slot_ > 0 ? tapes_[0][unit].gradients[made]
-                                      : builder_.tensor(MemoryKind::gradients, size, owner));
-    own.last_ready = own.gradients.back();
-    own.backward.push_back({own.last_ready, Action::take});
-  }
+  add_gradients(unit);
   own.backward.push_back({kept, Action::give});
 }
 

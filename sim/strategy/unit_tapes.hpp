@@ -87,6 +87,7 @@ class UnitTapes {
   std::vector<TensorId> tensors_of(const MemoryTape& tape);
   void add_incoming(std::size_t unit);
   void add_given_tape(std::size_t unit);
+  void add_gradients(std::size_t unit);
   void add_tape(std::size_t unit, const MemoryTape& tape, const std::vector<TensorId>& ids);
   void add_chunk(std::size_t chunk, const MemoryTape& tape, const std::vector<TensorId>& ids);
   void add_given_chunk(std::size_t chunk);

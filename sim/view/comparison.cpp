@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "report/memory_verdict.hpp"
 #include "report/prediction_interval.hpp"
 #include "report/training_kind.hpp"
 #include "view/json_view.hpp"
@@ -47,11 +48,19 @@ std::optional<double> member(const Json& report, std::string key) {
   return report.at(path).get<double>();
 }
 
+/// 90 %; of memory, of the bytes needed, which decide the verdict.
+std::optional<Ends<double>> ends_of(const Report& report, const std::string& key) {
+  if (key != "memory.used_bytes") return interval_of(report, key);
+  const std::optional<MemoryFit> fit = memory_fit(report);
+  if (!fit || !fit->interval) return std::nullopt;
+  return Ends<double>{fit->interval->low.value(), fit->interval->high.value()};
+}
+
 /// The interval of ln(second over first) where neither side says anything of the other; nothing
 /// where an interval is not known.
 std::optional<Ends<double>> apart(const Comparison& both, const std::string& key, double first,
                                   double second) {
-  const auto a = interval_of(both.first.report, key), b = interval_of(both.second.report, key);
+  const auto a = ends_of(both.first.report, key), b = ends_of(both.second.report, key);
   if (!a || !b || a->low <= 0 || b->low <= 0) return std::nullopt;
   return Ends<double>{-std::hypot(std::log(a->high / first), std::log(b->low / second)),
                       std::hypot(std::log(a->low / first), std::log(b->high / second))};

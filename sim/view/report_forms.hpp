@@ -257,7 +257,13 @@ struct Fits {
   void read(const JsonPlace& place, MemoryReport& memory) const {
     memory.fits = place.at("fits").or_null(from_json_value<bool>).value_or(true);
   }
-  void describe(JsonKeys& keys) const { keys.add("fits", or_null(json_schema<bool>())); }
+  void describe(JsonKeys& keys) const {
+    OrderedJson schema = or_null(json_schema<bool>());
+    schema["description"] =
+        "The best estimate alone fits. `verdict` counts what it may be off by: it may be at_risk "
+        "where this is true.";
+    keys.add("fits", std::move(schema));
+  }
 };
 
 }  // namespace rehearse::inline view

@@ -44,7 +44,7 @@ MemoryTape memory_tape(const Model& model, const TapeOptions& options) {
   tape::Recorder recorder(options, model);
   tape::Player(model, recorder).play();
   MemoryTape whole = recorder.take_tape();
-  make_again(whole);
+  if (options.gradients) make_again(whole);
   return whole;
 }
 

@@ -79,7 +79,8 @@ struct TapeOptions {
   Precision precision = Precision::fp32;
   std::int64_t batch = 1;  ///< samples
   TapeDevice device = TapeDevice::cuda;
-  bool kernels = false;  ///< kernels are written down, too
+  bool kernels = false;   ///< kernels are written down, too
+  bool gradients = true;  ///< false: forward alone, under torch.no_grad
 };
 
 /// The tape of a model. Units whose activations were given rather than computed (inline models)

@@ -10,6 +10,8 @@
 
 #include "base/data_folder.hpp"
 #include "rollout/decode_views.hpp"
+#include "scenario/hub.hpp"
+#include "scenario/named_network.hpp"
 
 namespace rehearse {
 namespace {
@@ -318,6 +320,28 @@ BOOST_AUTO_TEST_CASE(what_an_engine_cannot_serve_is_refused) {
   const DecodeModel model(llama_8b(), old, read_engine("vllm"), {});
   BOOST_CHECK_THROW(decode_table("llama", "a100", model, 131'000, 1000, 0, {1}),
                     std::invalid_argument);
+}
+
+BOOST_AUTO_TEST_CASE(sixteen_bits_are_fp16_where_a_gpu_has_no_bf16) {
+  const Cluster old = cluster_of("T4", BytesPerSecond(10e9));
+  const Cluster ampere = cluster_of("A100-SXM-80", BytesPerSecond(300e9));
+  BOOST_TEST(DecodeModel(llama_8b(), old, read_engine("vllm"), {}).takes_fp16());
+  BOOST_TEST(!DecodeModel(llama_8b(), ampere, read_engine("vllm"), {}).takes_fp16());
+}
+
+BOOST_AUTO_TEST_CASE(weights_are_of_the_format_that_they_are_published_in) {
+  const auto published = [](const std::string& section) {
+    return published_as(Document::parse("quantization_config: " + section, "config.json")->root());
+  };
+  BOOST_TEST(read_served_network("llama_3_8b").published == "");
+  BOOST_TEST(read_served_network("deepseek_v3").published == "fp8");
+  BOOST_TEST(read_served_network("gpt_oss_120b").published == "mxfp4");
+  BOOST_TEST(read_served_network("openai/gpt-oss-20b").published == "mxfp4");
+  BOOST_TEST(published("{quant_method: fp8, fmt: e4m3}") == "fp8");
+  BOOST_TEST(published("{quant_method: modelopt, quant_algo: NVFP4}") == "nvfp4");
+  BOOST_TEST(published("{quant_method: compressed-tensors, config_groups: {group_0: {weights: "
+                       "{num_bits: 8, type: float}}}}") == "fp8");
+  BOOST_TEST(published("{quant_method: awq, bits: 4}") == "awq");
 }
 
 BOOST_AUTO_TEST_CASE(batches_end_where_the_cache_does) {

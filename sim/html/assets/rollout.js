@@ -46,6 +46,12 @@ function generationSection(generation) {
         over("cache_tokens"), { title: "tokens", format: "whole" })));
 }
 
+/** A verdict and its odds, as `run` says them. */
+function verdictWords({ verdict, chance_of_fitting: chance }) {
+  if (verdict !== "at_risk") return (verdict ?? "not known").replaceAll("_", " ");
+  return `may not fit${chance === undefined ? "" : `: fits with ${Math.round(100 * chance)} %`}`;
+}
+
 function ageSection(staleness) {
   if (!staleness) return;
   const bars = staleness.shares.map((value, age) => ({ name: `${age}`, value }));
@@ -67,7 +73,7 @@ function rolloutPage(step) {
       { name: "Step", key: "step_time_s", value: step.step_time_s, format: "time", interval: step.interval && [step.interval.low_s, step.interval.high_s] },
       { name: "Tokens/s", key: "tokens_per_s", value: step.tokens_per_s, format: "number" },
       { name: "Price of a step", key: "usd_per_step", value: step.usd_per_step, format: "usd" },
-      { name: "Memory", key: "fits", value: step.fits, format: "yesNo", remark: "fits in every phase", tone: step.fits ? "good" : "bad" },
+      { name: "Memory", key: "fits", value: step.fits, format: "yesNo", remark: verdictWords(step), tone: step.verdict === "fits" ? "good" : "bad" },
     ]),
     phaseFigure(step));
   generationSection(step.generation);
@@ -77,7 +83,7 @@ function rolloutPage(step) {
     { title: "its own", format: "bytes", value: (one) => one.own_bytes },
     { title: "beside it", format: "bytes", value: (one) => one.beside_bytes },
     { title: "of", format: "bytes", value: (one) => one.capacity_bytes },
-    { title: "fits", value: (one) => one.fits, text: (one) => show(one.fits, "yesNo"), tone: (one) => (one.fits ? "good" : "bad") },
+    { title: "fits", value: (one) => one.fits, text: verdictWords, tone: (one) => (one.verdict === "fits" ? "good" : "bad") },
   ], step.memory) : null);
   addSection("Taken", bulletList(step.assumptions));
 }

@@ -43,7 +43,7 @@ function runCards(report) {
     entry("CO2", "cost.co2_kg", "mass"),
     entry("Goodput", "goodput.share", "percent", { remark: "share of the time that is not lost to failures" }),
     entry("Training, with failures", "goodput.expected_time_s", "time"),
-    entry("Memory of a GPU", "memory.used_bytes", "bytes"),
+    entry("Memory of a GPU", "memory.used_bytes", "bytes", { interval: report.memory?.needed_interval_bytes }),
     entry("Allocated memory, peak", "memory.allocated_peak_bytes", "bytes"),
     entry("Reserved memory, peak", "memory.reserved_peak_bytes", "bytes"),
     entry("GPU utilization", "gpu_utilization", "percent", { remark: "share of the step that computes" }),

@@ -217,6 +217,7 @@ Job LayoutBuilder::job_of(const RankShare& share) const {
           .checkpointed = {},
           .offloads_activations = job_.offloads_activations,
           .set_to_none = job_.set_to_none,
+          .trains = job_.trains,
           .device = job_.device,
           .stage = &share.plan};
   if (!job_.checkpointed.empty())

@@ -98,7 +98,7 @@ Tensor Recorder::parameter(std::uint32_t unit, std::uint32_t index, const Sizes&
 
 void Recorder::connect(std::vector<Tensor*> outputs, const Tensors& inputs, Backward backward) {
   const auto needs = [](const Tensor& input) { return input.needs_gradient(); };
-  if (!saves_) return;
+  if (!saves_ || !options_.gradients) return;
   if (std::none_of(inputs.begin(), inputs.end(), needs)) return;
   auto node = std::make_shared<Node>();
   node->number = nodes_++;
@@ -313,6 +313,7 @@ class Engine {
 };
 
 void Recorder::backward(const Tensor& loss) {
+  if (!options_.gradients) return;
   in_backward_ = true;
   enter(static_cast<std::uint32_t>(tape_.units.size() - 1), true);
   Engine(*this).run(loss);
@@ -348,9 +349,10 @@ Gradients Recorder::run_again(const Tensors& saved, const Function& function,
 }
 
 Tensor Recorder::receive(const Shape& shape, Type type) {
-  received_ = take(shape, type);
-  tape_.chunks.back().received = received_.storage->tensor();
-  Tensor input = received_;
+  Tensor input = take(shape, type);
+  tape_.chunks.back().received = input.storage->tensor();
+  if (!options_.gradients) return input;
+  received_ = input;
   input.source = std::make_shared<Node>();
   input.source->number = std::numeric_limits<std::uint64_t>::max();
   input.source->enters = true;
@@ -363,6 +365,7 @@ void Recorder::send(const Tensor& output) {
 }
 
 void Recorder::end_chunk(std::size_t last_unit, const Tensor& output) {
+  if (!options_.gradients) return;
   in_backward_ = true;
   enter(static_cast<std::uint32_t>(last_unit), true);
   Engine engine(*this);

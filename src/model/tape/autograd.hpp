@@ -137,6 +137,8 @@ class Recorder {
   Recorder(const TapeOptions& options, const Model& model);
 
   std::int64_t batch() const { return options_.batch; }
+  /// False: under torch.no_grad.
+  bool has_gradients() const { return options_.gradients; }
   bool on_cpu() const { return options_.device == TapeDevice::cpu; }
   bool autocast() const { return is_autocast(options_.precision); }
   Precision precision() const { return options_.precision; }

@@ -101,7 +101,11 @@ Tensor flash_attention(Recorder& recorder, Tensors inputs, const AttentionSize& 
   const std::int64_t full = (q.sizes[2] + kernel.rows - 1) / kernel.rows * kernel.rows;
   Sizes row = {q.sizes[0], q.sizes[1], recorder.on_cpu() ? q.sizes[2] : full};
   if (kernel.last_row) row.push_back(1);
-  const Tensor logarithms = recorder.take(row, Type::float32);
+  // Sums of exponents are backward's; FlashAttention's own kernel makes them all the same
+  // (aten/src/ATen/native/transformers/cuda/attention.cu: compute_log_sumexp).
+  const bool keeps_sums =
+      recorder.has_gradients() || recorder.on_cpu() || kernel.forward == "_flash_attention_forward";
+  const Tensor logarithms = keeps_sums ? recorder.take(row, Type::float32) : undefined();
   Tensor seed, offset;
   if (recorder.on_cpu()) {
     cpu_flash_forward_workspace(recorder, size, type);

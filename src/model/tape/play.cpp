@@ -44,7 +44,9 @@ void Player::play_whole() {
   values_[0] = {batch()};
   for (std::uint32_t unit = 0; unit < end_; ++unit) {
     play_unit(unit);
-    if (unit == 0 && !values_.empty()) make_shared(1, left_type());
+    if (unit > 0 || values_.empty()) continue;
+    make_shared(1, left_type());
+    hold_first(values_.rbegin()->second);
   }
   const Tensor loss = total_loss();
   if (outputs_made_) recorder_.add_leftovers(outputs_, *outputs_made_);
@@ -61,7 +63,7 @@ void Player::play_chunk(const Chunk& chunk) {
   recorder_.begin_unit(static_cast<std::uint32_t>(chunk.first));
   values_.clear();
   values_[0] = {batch()};  // every stage has the tokens
-  if (chunk.input != 0) values_[chunk.input] = {entering(chunk)};
+  if (chunk.input != 0) hold_first(values_[chunk.input] = {entering(chunk)});
   const auto first = static_cast<std::uint32_t>(chunk.first);
   if (chunk.input != 0) make_shared(first, values_[chunk.input].front().type);
   for (std::uint32_t unit = first; unit < end_; ++unit) {
@@ -77,6 +79,7 @@ void Player::play_chunk(const Chunk& chunk) {
     output.storage = nullptr;
   }
   values_.clear();
+  first_.clear();
   rotary_.clear();
   masks_.clear();
   slopes_ = undefined();
@@ -122,6 +125,7 @@ Tensor Player::entering(const Chunk& chunk) {
 void Player::play_unit(std::uint32_t number) {
   recorder_.begin_unit(number);
   if (number + 1 == end_ && has_loss_) {
+    first_.clear();
     rotary_.clear();
     masks_.clear();
     slopes_ = undefined();
@@ -139,6 +143,19 @@ void Player::play_unit(std::uint32_t number) {
       if (!read_here && !is_read_after(value, number)) values_.erase(value);
     }
     held.clear();
+  };
+  // A module's input is its caller's until it returns; with a backward it is saved anyway.
+  std::vector<std::uint32_t> normed;
+  const auto hold_input = [&](const Layer& layer) {
+    const bool norms = layer.kind == LayerKind::rms_norm || layer.kind == LayerKind::layer_norm;
+    if (recorder_.has_gradients()) return;
+    if (norms && held.insert(layer.output).second) normed.push_back(layer.output);
+    if (layer.kind != LayerKind::add) return;
+    for (const std::uint32_t value : normed) {
+      held.erase(value);
+      if (last_readers_.at(value) < &layer && !is_read_after(value, number)) values_.erase(value);
+    }
+    normed.clear();
   };
   for (const Layer& layer : layers) {
     if (layer.kind == LayerKind::cross_entropy) release(&layer);  // it is computed outside of it
@@ -160,6 +177,7 @@ void Player::play_unit(std::uint32_t number) {
       held.insert(entered);
     }
     if (layer.held) held.insert(layer.output);
+    hold_input(layer);
   }
   const std::uint32_t left = layers.back().output;
   if (number + 1 == end_ && has_loss_) return values_.clear();
@@ -359,6 +377,9 @@ Tensor Player::swiglu(const Layer& layer) {
   if (halves.size() == 1) halves = chunk(recorder_, halves[0], 2);
   if (recorder_.compiled()) return fused_product(recorder_, halves[0], halves[1]);
   const Tensor gate = unary_of_input(recorder_, halves[0], layer.gelu ? kGelu : kSilu);
+  // Nobody saves what the function read: it is gone before the product.
+  if (!recorder_.has_gradients() && last_readers_.at(layer.input) == &layer)
+    halves[0] = values_.at(layer.input)[0] = undefined();
   return multiply(recorder_, gate, halves[1]);
 }
 

@@ -29,6 +29,11 @@ class Player {
   Tensor total_loss();
   void play_unit(std::uint32_t unit);
   Value run(const Layer& layer);
+  /// What enters the first block stays with the module that calls the blocks. With a backward the
+  /// first block saves it anyway.
+  void hold_first(const Value& value) {
+    if (!recorder_.has_gradients()) first_ = value;
+  }
   /// Whether torch.compile makes one kernel of the loss and of a layer between the logits and it.
   bool joins_loss(const Layer& layer) const;
   Tensor loss(const Layer& layer);
@@ -105,6 +110,7 @@ class Player {
   std::uint32_t end_ = 0;                              ///< past the last unit of what is played
   bool has_loss_ = true;
   bool holds_output_ = false;     ///< Chunk::holds_output
+  Value first_;                   ///< as hold_first has it
   Value rotary_;                  ///< cosines and sines that all layers share
   std::map<bool, Tensor> masks_;  ///< of scores that are written out; true: of sliding layers
   Tensor slopes_ = undefined();   ///< what ALiBi adds to scores
