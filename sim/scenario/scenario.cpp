@@ -122,6 +122,7 @@ Job job_of(const Scenario& scenario, const Cluster& cluster) {
           .optimizer = scenario.optimizer,
           .costs = group_costs(scenario),
           .checkpointed = scenario.checkpointed,
+          .stops_early = stops_early(scenario),
           .offloads_activations = scenario.offloads_activations,
           .set_to_none = scenario.run.set_to_none,
           .device = device_of(scenario)};
@@ -131,6 +132,11 @@ Scenario read_scenario(const std::filesystem::path& file,
                        const std::vector<std::string>& overrides) {
   const auto document = Document::load(file);
   return read_scenario(overrides.empty() ? *document : *document->with_overrides(overrides));
+}
+
+bool stops_early(const Scenario& scenario) {
+  const auto* fsdp = sync_in<TorchFsdp1>(scenario.strategy);
+  return scenario.early_stop && (fsdp == nullptr || !fsdp->reentrant_checkpoints);
 }
 
 const Model& computed_model(const Scenario& scenario) {

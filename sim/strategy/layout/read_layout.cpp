@@ -244,6 +244,7 @@ void read_tensor(Map& map, const Reading& reading, Layout& layout) {
   layout.sequence_parallel = by_framework("sequence_parallel", false);
   layout.gather_logits = by_framework("gather_logits", false);
   layout.avoid_record_streams = by_framework("avoid_record_streams", true);
+  if (layout.mesh.tensor > 1) layout.dtensor = reading.framework.flag("tensor_parallel.dtensor");
   // TransformerEngine's and PyTorch's way to send split tokens piece by piece beside products.
   layout.tp_comm_overlap = read_flag(map, "tp_comm_overlap", false, reading.has_mesh());
   const bool by_pieces = read_flag(map, kAsyncTensor, false, false);
