@@ -55,22 +55,38 @@ Seconds Roofline::cast_time(double elements, bool widens) const {
   return shares_.launch + (widens ? std::max(bytes, unvectorized_time(elements)) : bytes);
 }
 
+/// A cast that Inductor writes turned around, over one along rows: by how much longer it takes a
+/// byte. Of a whole tensor's scale both copies are written at 1.4 TB/s where other casts reach 2.2
+/// (H100 of 2.4 TB/s, pytorch/pytorch issue 133242); with a scale of each column 0.65 where rows
+/// reach 2.1 (issue 149982).
+constexpr double kTurned = 2.2 / 1.4, kColumns = 2.1 / 0.65;
+
 /// torchao's casts, compiled: one kernel reads a side for its largest element, and one reads it and
-/// writes FP8. Backward needs the weight and the input once more, and the gradient as rows and as
-/// columns: tensorwise of one scale, rowwise with a scale of their own each.
+/// writes FP8. Backward needs the weight and the input once more, turned around, and the gradient
+/// as rows and as columns: tensorwise of one scale, rowwise with a scale of their own each. Of what
+/// DTensor gathers as bytes each rank casts its part, and bytes are turned. Backward's products of
+/// rows' scales are cuBLAS's of one scale, whose results a kernel multiplies by both sides' scales
+/// (float8_ops.py: addmm_float8_unwrapped(), where use_fast_accum is false).
 Seconds Roofline::float8_time(const Operator& op, double batch, Direction direction) const {
+  const bool trained = !op.frozen, rowwise = op.float8 == Float8::rowwise;
+  const double inputs = rowwise ? 1 : op.input_ranks, gradients = rowwise ? 1 : op.gradient_ranks;
   const double input = batch * op.quantized_input, weight = op.parameter_elements;
   const double gradient = batch * op.product.rows * op.product.columns;
-  const bool trained = !op.frozen, rowwise = op.float8 == Float8::rowwise;
-  constexpr Bytes kRead{2}, kCast{2 + 1};
+  constexpr Bytes kRead{2}, kCast{2 + 1}, kTwo{2 + 1 + 1}, kBytes{1 + 1};
   if (direction == Direction::forward) {
     const double kernels = op.quantized_input > 0 ? 4 : 2;
-    return kernels * shares_.launch + moved((input + weight) * (kRead + kCast));
+    return kernels * shares_.launch + moved((input / inputs + weight) * (kRead + kCast));
   }
   if (op.backward_flops == 0) return Seconds(0);
-  const Bytes twice = rowwise ? 2 * (kRead + kCast) : kRead + kCast + Bytes(1);
-  const Bytes again = trained ? input * (rowwise ? kRead + kCast : kCast) : Bytes(0);
-  return 5 * shares_.launch + moved(gradient * twice + weight * (kRead + kCast) + again);
+  const double slow = rowwise ? kColumns : kTurned;
+  const Bytes made = rowwise         ? kRead + kCast + slow * kCast
+                     : gradients > 1 ? (kRead + kCast) / gradients + slow * kBytes
+                                     : kRead + slow * kTwo;
+  const double results =
+      (op.input_gradient ? batch * op.product.rows * op.product.inner : 0) + (trained ? weight : 0);
+  const Bytes scaled = rowwise ? results * Bytes(2 + 2) : Bytes(0);
+  const Bytes again = trained ? input * (slow * (inputs > 1 ? kBytes : kCast)) : Bytes(0);
+  return 5 * shares_.launch + moved(gradient * made + weight * (slow * kCast) + again + scaled);
 }
 
 /// TransformerEngine's cast_transpose: 16 bits are read, and 8 written twice, as rows and as

@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "cost/captured_time.hpp"
+#include "cost/early_stop.hpp"
 #include "cost/kernel_model.hpp"
 #include "cost/kernel_shares.hpp"
 #include "cost/launches.hpp"
@@ -44,8 +45,7 @@ Seconds direction_time(const Unit& unit, const Roofline& roofline, double batch,
   return sum;
 }
 
-/// Products in 8 bits where only those in 16 were measured, and products in 4 bits, take the shares
-/// of the peak that others reach.
+/// Products of 8 bits where 16 alone were measured, and of 4, take the shares that others reach.
 bool of_other_format(CostFamily family, const MeasuredKernels& fit, Precision precision) {
   return family == CostFamily::narrow_products &&
          (precision == Precision::nvfp4 || fit.kernels != "gemm fp8");
@@ -240,8 +240,7 @@ Seconds units_time(const StepCosts& costs) {
   return sum;
 }
 
-/// Names operators of a captured model that no curve is of, with their share of the units' time,
-/// and what they may be off by.
+/// Names operators of a captured model without a curve: their share of the time, and their error.
 void add_unknown_kernels(StepCosts& costs, const Model& model, const Roofline& roofline,
                          double batch) {
   const auto unknown = unknown_kernels(model, roofline, batch);
@@ -278,16 +277,17 @@ StepCosts computed_units(const Model& model, const Gpu& gpu, Precision precision
   Fits fits{};
   for (const Unit& unit : model.units) {
     UnitParts parts(costs.units.size());
-    const Seconds forward = direction_time(unit, roofline, batch, Direction::forward, parts, fits);
-    const Seconds backward =
-        direction_time(unit, roofline, batch, Direction::backward, parts, fits);
+    using enum Direction;
+    const Seconds ahead = direction_time(unit, roofline, batch, forward, parts, fits);
+    const Seconds back = direction_time(unit, roofline, batch, backward, parts, fits);
     parts.append_to(costs.parts);
-    costs.units.push_back({.forward = forward,
-                           .backward = backward,
+    costs.units.push_back({.forward = ahead,
+                           .backward = back,
                            .forward_launch = unit.host_launch,
                            .backward_launch = unit.host_launch,
                            .activation = Bytes(0),
-                           .workspace = Bytes(0)});
+                           .workspace = Bytes(0),
+                           .unneeded = unneeded_time(unit, roofline, batch)});
   }
   add_grounds(costs, fits, gpu, precision, efficiency);
   costs.provenance = times_are_given(model) ? Provenance::given : Provenance::analytic;

@@ -339,12 +339,12 @@ Seconds Roofline::optimizer_step(const Model& model, const Optimizer& optimizer)
 }
 
 /// Gradients are added in fp32 on the way: TransformerEngine's `_2X_ACC_DGRAD` and `_2X_ACC_WGRAD`
-/// (pytorch/module/base.py), and `use_fast_accum` of torchao's tensorwise recipe, which its rowwise
-/// one has for all three products (float8/config.py).
+/// (pytorch/module/base.py), and `use_fast_accum` of torchao's recipes, which is true of the output
+/// alone (float8/config.py: gemm_config_grad_input and gemm_config_grad_weight).
 KernelModel::Operands Roofline::operands_of(const Operator& op, Direction direction) const {
   if (!runs_narrow(op)) return KernelModel::Operands::wide;
-  const bool fast = direction == Direction::forward || op.float8 == Float8::rowwise;
-  return fast ? KernelModel::Operands::narrow : KernelModel::Operands::exact_narrow;
+  return direction == Direction::forward ? KernelModel::Operands::narrow
+                                         : KernelModel::Operands::exact_narrow;
 }
 
 FlopsPerSecond Roofline::rate(const Operator& op, Direction direction) const {

@@ -350,6 +350,9 @@ void apply_layout(const Value& strategy, const Framework& framework, Scenario& s
                     layout->mesh.tensor));
   if (layout->natural_routing) apply_natural_routing(map, scenario);
   const ModelParallel parallel = parallel_of(*layout, cluster);
+  if (parallel.tensor > 1 && scenario.model.compile != Compile::none &&
+      framework.word("activation_checkpointing.early_stop") == "no_collectives")
+    scenario.early_stop = false;  // a block's last product is what a collective sends
   if (scenario.transformer && !parallel.is_whole())
     scenario.share = std::make_shared<const Model>(rank_share(scenario, parallel));
   if (!scenario.transformer && (layout->mesh.tensor > 1 || layout->mesh.expert > 1))

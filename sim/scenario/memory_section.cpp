@@ -222,6 +222,12 @@ std::optional<Value> policy_of(Framework& framework, const Model& model) {
 }  // namespace
 
 void read_checkpointing(Map& map, Framework& framework, Scenario& scenario) {
+  // Around a compiled block a checkpoint runs the whole graph again. In torchtitan it is inside of
+  // what is compiled, whose backward has no more than it needs.
+  const std::string early = framework.word("activation_checkpointing.early_stop");
+  const bool compiled =
+      scenario.model.compile == Compile::blocks || scenario.model.compile == Compile::whole;
+  scenario.early_stop = early != "false" && (early != "eager" || !compiled);
   if (const auto offload = map.optional("activation_offload"))
     scenario.offloads_activations = offload->as_choice({"none", "cpu"}) == "cpu";
   const std::string key = "activation_checkpointing";

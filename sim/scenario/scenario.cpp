@@ -122,6 +122,7 @@ Job job_of(const Scenario& scenario, const Cluster& cluster) {
           .optimizer = scenario.optimizer,
           .costs = group_costs(scenario),
           .checkpointed = scenario.trains ? scenario.checkpointed : std::vector<bool>(),
+          .stops_early = stops_early(scenario),
           .offloads_activations = scenario.trains && scenario.offloads_activations,
           .set_to_none = scenario.run.set_to_none,
           .trains = scenario.trains,
@@ -132,6 +133,11 @@ Scenario read_scenario(const std::filesystem::path& file,
                        const std::vector<std::string>& overrides) {
   const auto document = Document::load(file);
   return read_scenario(overrides.empty() ? *document : *document->with_overrides(overrides));
+}
+
+bool stops_early(const Scenario& scenario) {
+  const auto* fsdp = sync_in<TorchFsdp1>(scenario.strategy);
+  return scenario.early_stop && (fsdp == nullptr || !fsdp->reentrant_checkpoints);
 }
 
 const Model& computed_model(const Scenario& scenario) {

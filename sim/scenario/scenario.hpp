@@ -131,6 +131,7 @@ struct Scenario {
   Precision precision = Precision::fp32;
   /// Units that are recomputed in backward, by Model::units (Job::checkpointed); empty: none.
   std::vector<bool> checkpointed;
+  bool early_stop = false;  ///< torch.utils.checkpoint.set_checkpoint_early_stop
   /// Blocks that each part of a pipeline recomputes, its first ones; 0: `checkpointed` says it.
   std::int64_t recomputed_layers = 0;
   bool offloads_activations = false;  ///< Job::offloads_activations
@@ -192,6 +193,8 @@ TapeDevice device_of(const Scenario& scenario);
 
 /// The model that a rank computes: `model`, or its share of each layer.
 const Model& computed_model(const Scenario& scenario);
+/// Job::stops_early: early_stop, and no checkpoints by use_reentrant=True.
+bool stops_early(const Scenario& scenario);
 
 /// The same, where a router with an auxiliary loss chooses experts (natural_imbalance()); nothing
 /// where no rank gets another's tokens, or somebody says how they are spread.

@@ -118,6 +118,8 @@ struct Job {
   /// By Model::units: keeps only its input, and is computed once more before its backward
   /// (torch.utils.checkpoint); empty: none does.
   std::vector<bool> checkpointed{};
+  /// A checkpoint runs again no further than backward needs (rerun_operators()).
+  bool stops_early = false;
   /// The inputs of checkpointed units wait for backward in host memory (torchtune's
   /// OffloadActivations).
   bool offloads_activations = false;

@@ -101,7 +101,8 @@ OpId UnitPasses::exchange(const Exchange& what, std::size_t unit, Verb pass) {
   const StagePlan& plan = *builder_.job().stage;
   const auto slot = plan.exchange_groups.find(what.axis);
   check(slot != plan.exchange_groups.end(), "an exchange of a rank that has no group for it");
-  const Bytes element = what.wide ? Bytes(4)
+  const Bytes element = what.wide     ? Bytes(4)
+                        : what.float8 ? Bytes(1)
                         : what.narrow && is_narrow(builder_.computes())
                             ? narrow_element(builder_.computes())
                             : activation_element(builder_.computes());

@@ -1,7 +1,9 @@
 #include "strategy/unit_passes.hpp"
 
+#include <algorithm>
 #include <utility>
 
+#include "model/recomputation.hpp"
 #include "strategy/layout/stage_plan.hpp"
 
 namespace rehearse::inline strategy {
@@ -74,14 +76,39 @@ OpId UnitPasses::forward(std::size_t unit, std::vector<After> after) {
   return op;
 }
 
+namespace {
+
+/// Forward's parts up to the last product, whose exchange is left out with it.
+PassSegments needed_segments(const Unit& unit, const UnitCost& cost) {
+  PassSegments parts = cost.forward_segments;
+  Seconds left = cost.unneeded;
+  for (auto part = parts.durations.rbegin(); part != parts.durations.rend(); ++part) {
+    const Seconds taken = std::min(*part, left);
+    *part -= taken;
+    left -= taken;
+  }
+  const std::size_t end = rerun_operators(unit);
+  std::erase_if(parts.exchanges, [&](const PassSegments::Placed& one) {
+    const Exchange& exchange = unit.exchanges[one.exchange];
+    return exchange.kind != ExchangeKind::all_gather && exchange.issued.before_operator >= end;
+  });
+  return parts;
+}
+
+}  // namespace
+
 void UnitPasses::recompute(std::size_t unit, std::vector<After>& after) {
   if (!builder_.job().is_checkpointed(unit)) return;
   if (offload_.moves(unit)) offload_.move_in(unit, after);
   const UnitCost& cost = builder_.costs().units[unit];
-  const OpId again = unit_op(unit, Verb::recompute,
-                             {cost.forward, cost.forward_launch, cost.forward_spread,
-                              &cost.forward_segments, cost.awaited_launch},
-                             std::move(after));
+  const bool stops = builder_.job().stops_early && cost.unneeded > Seconds(0);
+  const PassSegments parts =
+      stops ? needed_segments(builder_.job().model.units[unit], cost) : cost.forward_segments;
+  const Seconds forward = stops ? cost.forward - cost.unneeded : cost.forward;
+  const OpId again =
+      unit_op(unit, Verb::recompute,
+              {forward, cost.forward_launch, cost.forward_spread, &parts, cost.awaited_launch},
+              std::move(after));
   builder_.tapes().note_recompute(again, unit);
   after.clear();
 }

@@ -9,8 +9,20 @@ namespace rehearse::inline model {
 namespace {
 
 bool is_pointwise(const Operator& op) {
-  return op.kind == OperatorKind::elementwise || op.kind == OperatorKind::normalization ||
-         op.kind == OperatorKind::cast;
+  return (op.kind == OperatorKind::elementwise && !op.library) ||
+         op.kind == OperatorKind::normalization || op.kind == OperatorKind::cast;
+}
+
+/// Bytes are gathered where each rank casts its part first (torchtitan's Float8ColwiseParallel and
+/// Float8RowwiseParallel, which its parallelize.py takes of tensor-wise scales alone). What copies
+/// 16 bits copies half as much then.
+void gather_bytes(Unit& unit) {
+  for (Exchange& one : unit.exchanges) one.float8 = one.cast_first;
+  for (Operator& op : unit.operators) {
+    if (!op.library || op.kind != OperatorKind::elementwise) continue;
+    if (op.input_ranks > 1) op.forward_elements /= 2;
+    if (op.gradient_ranks > 1) op.backward_elements /= 2;
+  }
 }
 
 /// A conversion that a network's code asks for, which a fused kernel makes in registers.
@@ -117,9 +129,11 @@ Model with_float8(Model model, Float8 recipe) {
   if (recipe == Float8::none) return model;
   if (!model.variant.empty()) model.variant += ", ";
   model.variant += recipe == Float8::rowwise ? "rowwise float8" : "tensorwise float8";
-  for (Unit& unit : model.units)
+  for (Unit& unit : model.units) {
     for (Operator& op : unit.operators)
       if (op.narrows && op.product.weights == 0) op.float8 = recipe;  // experts are no nn.Linear
+    if (recipe == Float8::tensorwise) gather_bytes(unit);
+  }
   return model;
 }
 

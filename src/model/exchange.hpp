@@ -54,6 +54,9 @@ struct Exchange {
   /// Turn among exchanges that are issued at one place: it waits for all of earlier turns.
   std::uint8_t turn = 0;
   bool narrow = false;  ///< what a product reads: in 8 bits where that runs in them
+  /// Its parts are cast before DTensor gathers them, where torchao casts tensor-wise (with_float8).
+  bool cast_first = false;
+  bool float8 = false;  ///< its elements are bytes
 
   /// Computation may run beside it.
   bool overlappable() const { return issued != awaited; }

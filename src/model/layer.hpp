@@ -350,6 +350,7 @@ struct Layer {
   Loss loss = Loss::cross_entropy;
   LossParts loss_parts = {};  ///< of the logits' linear layer
   bool narrows = false;       ///< linear: Operator::narrows
+  bool dtensor = false;       ///< linear: ModelParallel::dtensor
   bool transposed = false;    ///< linear: its weight is in by out (transformers' Conv1D)
   bool turned = false;        ///< linear: Spelling::turns_weights
   bool recomputed = false;    ///< attention: it keeps no more than its inputs until backward

@@ -22,6 +22,7 @@ void Layers::record(Layer layer, const Activation& input, std::size_t parameters
   layer.input = input.value;
   layer.in = input.extent();
   layer.channels_last = input.channels_last;
+  layer.dtensor = layer.kind == LayerKind::linear && parallel_.splits_tokens() && parallel_.dtensor;
   layer.out = current_.extent();
   current_.value = layer.output = ++values_;
   if (parameters > 0) {
@@ -68,11 +69,13 @@ void Layers::product(std::int64_t in, std::int64_t out, bool bias) {
   if (bias) add_bias(out);
 }
 
-void Layers::narrow_last_product(bool quantizes_input) {
+void Layers::narrow_last_product(bool quantizes_input, bool gathers) {
   std::vector<Operator>& all = last().operators;
   const auto found = std::find_if(
       all.rbegin(), all.rend(), [](const Operator& op) { return op.kind == OperatorKind::matmul; });
   found->narrows = true;
+  if (gathers && parallel_.dtensor && parallel_.splits_tokens())
+    found->input_ranks = parallel_.tensor;
   if (quantizes_input) found->quantized_input = found->product.rows * found->product.inner;
 }
 
@@ -89,8 +92,9 @@ void Layers::keep_unit_wide() {
   for (Operator& op : last().operators) {
     op.narrows = false;
     op.quantized_input = 0;
+    op.input_ranks = op.gradient_ranks = 1;
   }
-  for (Exchange& one : last().exchanges) one.narrow = false;
+  for (Exchange& one : last().exchanges) one.narrow = one.cast_first = false;
 }
 
 // cuBLAS adds the bias in its epilogue; its gradient is a sum over dy, a kernel of its own.
@@ -105,7 +109,7 @@ void Layers::linear(const std::vector<std::int64_t>& channels, bool bias, Split 
   const Activation input = current_;
   const ParameterShare weights = split == Split::none ? whole_share() : ParameterShare::sharded;
   const ParameterShare biases = split == Split::columns ? weights : whole_share();
-  if (split == Split::columns) enter_columns();
+  if (split == Split::columns) enter_columns(channels.size());
   const Activation entered = current_;
   const std::size_t begin = last().operators.size();
   // Autocast caches its copies of weights but not of activations: each layer side by side casts
@@ -118,11 +122,11 @@ void Layers::linear(const std::vector<std::int64_t>& channels, bool bias, Split 
     parameter(input.channels * out, divided ? weights : ParameterShare::summed);
     if (bias) parameter(out, biases);
     product(input.channels, out, bias && split != Split::rows);
-    if (split != Split::none) narrow_last_product(side == 0);
+    if (split != Split::none) narrow_last_product(side == 0, split == Split::columns);
   }
   current_.channels = std::accumulate(channels.begin(), channels.end(), std::int64_t{0});
   current_.gradient = true;
-  if (split == Split::columns) leave_columns(input, begin);
+  if (split == Split::columns) leave_columns(input, begin, channels.size());
   if (split == Split::rows) {
     leave_rows();
     if (bias) add_bias(current_.channels);

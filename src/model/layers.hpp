@@ -205,7 +205,7 @@ class Layers {
   void product(std::int64_t in, std::int64_t out, bool bias);
   void add_bias(std::int64_t out);
   /// `quantizes_input`: it is the first of those on one input.
-  void narrow_last_product(bool quantizes_input);
+  void narrow_last_product(bool quantizes_input, bool gathers = false);
   void convert_rotated(const Spelling& spelling, double elements);
   /// How queries, keys and values of `input` become heads, where it takes kernels.
   void append_heads(const Attention& options, const Activation& input);
@@ -235,8 +235,11 @@ class Layers {
   void exchange_here(ExchangeAxis axis, ExchangeKind forward, ExchangeKind backward,
                      double elements);
   /// Around products whose outputs are split; `begin`: the operators before them.
-  void enter_columns();
-  void leave_columns(const Activation& input, std::size_t begin);
+  void enter_columns(std::size_t sides = 1);
+  void leave_columns(const Activation& input, std::size_t begin, std::size_t sides = 1);
+  bool scatters_in_pieces(std::size_t sides) const;
+  void merge_steps(const Attention& options, std::size_t ranks, double keys, bool wide);
+  void copy(double forward_elements, double backward_elements, bool before);
   void leave_rows();
   /// Around a loss of logits that are split.
   void begin_losses();

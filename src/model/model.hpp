@@ -195,7 +195,7 @@ struct Operator {
   bool frozen = false;             ///< its parameters get no gradient
   bool input_gradient = true;      ///< of a product: backward makes the gradient of its input
   bool recomputed = false;         ///< of attention: runs once more in front of its backward
-  bool library = false;            ///< of a loss: a kernel that torch.compile leaves as it is
+  bool library = false;  ///< of a loss or a copy: a kernel that torch.compile leaves as it is
   Scan scan = {};
   bool between_experts = false;        ///< what stands between the products of experts
   StoredAs storage = StoredAs::model;  ///< of a product's weight; each use dequantizes it
@@ -203,6 +203,9 @@ struct Operator {
   bool narrows = false;
   /// Elements of its input, per sample, that are made narrow first; 0: another product did it.
   double quantized_input = 0;
+  /// Tensor ranks whose parts of a product's input, or of its output's gradient, DTensor gathers.
+  /// torchao's tensor-wise recipe makes each part narrow first, and a copy of it moves bytes.
+  double input_ranks = 1, gradient_ranks = 1;
   Float8 float8 = Float8::none;
   /// Calls of one kernel in one pass, in a captured model (model/captured). Their time comes from
   /// it; of what stands above, the FLOPs are filled in.

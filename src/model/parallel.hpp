@@ -43,11 +43,16 @@ struct ModelParallel {
   int tensor = 1;
   bool sequence_parallel = false;  ///< norms, dropouts and sums on 1/tensor of the tokens
   /// Exchanges of split tokens run beside the products that read or make them, piece by piece
-  /// (TransformerEngine's user buffers).
+  /// (TransformerEngine's user buffers, PyTorch's symmetric memory).
   bool tensor_overlap = false;
   /// Backward's exchanges of tensor ranks run beside the products of weights' gradients. False:
   /// backward waits for them (Megatron-LM's --no-async-tensor-model-parallel-allreduce).
   bool tensor_async = true;
+  /// Tensor ranks exchange PyTorch's DTensors (torch/distributed/tensor/parallel): a product's
+  /// gathered input is saved for its backward, and what is gathered or scattered along tokens, the
+  /// second dimension, is copied (torch/distributed/_functional_collectives.py). False: Megatron's
+  /// tokens come first, and inputs are gathered once more.
+  bool dtensor = false;
   /// Heads gather their logits over tensor ranks, and each computes the whole loss (transformers'
   /// colwise_gather_output, DTensor's Replicate). False: the loss is of parts (Megatron-LM's
   /// parallel_output, PyTorch's loss_parallel).

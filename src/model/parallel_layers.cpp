@@ -15,69 +15,6 @@ void Layers::exchange_here(ExchangeAxis axis, ExchangeKind forward, ExchangeKind
   exchange({axis, backward, elements, false, Direction::backward, here(), here()});
 }
 
-void Layers::enter_columns() {
-  if (!parallel_.splits_tokens()) return;
-  current_.height *= parallel_.tensor;
-  exchange({.kind = ExchangeKind::all_gather,
-            .elements = current_.elements(),
-            .issued = here(),
-            .awaited = here(),
-            .narrow = true});
-}
-
-// LinearWithGradAccumulationAndAsyncCommunication: of split tokens only the rank's own are saved.
-// They are gathered once more beside the product for the input's gradient, and that gradient is
-// exchanged beside the product for the weight's. Where tensor ranks are not asynchronous, backward
-// waits for both.
-void Layers::leave_columns(const Activation& input, std::size_t begin) {
-  if (parallel_.tensor == 1 || !input.gradient) return;
-  const auto is_product = [](const Operator& op) { return op.kind == OperatorKind::matmul; };
-  const std::vector<Operator>& all = last().operators;
-  const auto first =
-      std::find_if(all.begin() + static_cast<std::ptrdiff_t>(begin), all.end(), is_product);
-  const auto final = std::find_if(all.rbegin(), all.rend(), is_product).base() - 1;
-  const auto first_product = static_cast<std::size_t>(first - all.begin());
-  const double elements = static_cast<double>(input.channels) * current_.positions();
-  Exchange gradient{.kind = ExchangeKind::all_reduce,
-                    .elements = elements,
-                    .pass = Direction::backward,
-                    .issued = {first_product, true},
-                    .awaited = {first_product, false}};
-  if (parallel_.overlaps_tensor())
-    for (Exchange& one : last().exchanges)
-      if (one.narrow && one.pass == Direction::forward && one.issued.before_operator == begin)
-        one.awaited = here();
-  if (!parallel_.tensor_async) gradient.awaited = gradient.issued;
-  if (parallel_.splits_tokens()) {
-    const Cut weights{static_cast<std::size_t>(final - all.begin()), true};
-    exchange({.kind = ExchangeKind::all_gather,
-              .elements = elements,
-              .pass = Direction::backward,
-              .issued = here(),
-              .awaited = parallel_.tensor_async ? weights : here(),
-              .narrow = true});
-    gradient.kind = ExchangeKind::reduce_scatter;
-  }
-  exchange(gradient);
-}
-
-void Layers::leave_rows() {
-  if (parallel_.tensor == 1) return;
-  if (parallel_.splits_tokens()) {
-    exchange_here(ExchangeAxis::tensor, ExchangeKind::reduce_scatter, ExchangeKind::all_gather,
-                  current_.elements());
-    if (parallel_.overlaps_tensor()) {
-      const std::size_t product = last().operators.size() - 1;
-      std::vector<Exchange>& all = last().exchanges;
-      all[all.size() - 2].issued = {.before_operator = product};
-      all.back().awaited = {.before_operator = product, .between_gradients = true};
-    }
-    current_.height /= parallel_.tensor;
-    return;
-  }
-  exchange({.elements = current_.elements(), .issued = here(), .awaited = here()});
-}
-
 void Layers::sum_rows(bool scatter) {
   if (parallel_.tensor == 1) return;
   if (scatter && parallel_.splits_tokens()) {
@@ -152,6 +89,20 @@ double key_elements(const Attention& options, double tokens) {
 
 }  // namespace
 
+// A step's output is corrected by its softmax's sums: the first is copied, each further one is
+// added to what is there. Backward adds gradients of queries, and of keys and values, likewise.
+// TransformerEngine does so in 16 bits (flash_attn_fwd_out_correction, AttnFuncWithCPAndKVP2P of
+// dot_product_attention/context_parallel.py), PyTorch in fp32 (_SDPAMerger of
+// torch/distributed/tensor/experimental/_context_parallel/_attention.py).
+void Layers::merge_steps(const Attention& options, std::size_t ranks, double keys, bool wide) {
+  const double queries =
+      current_.positions() * static_cast<double>(options.heads * options.values());
+  const auto sums = static_cast<double>(ranks - 1);
+  move(OperatorKind::elementwise, (2 + 3 * sums) * queries, 3 * sums * (queries + keys));
+  last().operators.back().library = true;
+  last().operators.back().always_fp32 = wide;
+}
+
 // Each rank's tokens are one piece of the sequence's front and the piece of its back that balances
 // it, so that under a causal mask each step does the same work: a triangle, then rectangles of half
 // its sides' product. Backward sends keys and values once more, and one step later their gradients.
@@ -170,6 +121,7 @@ void Layers::ring_attention(const Attention& options) {
               {begin + awaited}});
   };
   for (std::size_t step = 0; step < ranks; ++step) flash_attention(options, tokens, ranks);
+  merge_steps(options, ranks, elements, false);
   for (std::size_t step = 0; step + 1 < ranks; ++step) send(Direction::forward, step, step + 1);
   for (std::size_t step = 0; step < ranks; ++step) {
     const std::size_t left = ranks - step;
@@ -202,6 +154,7 @@ void Layers::fused_attention(const Attention& options) {
   gather(ExchangeKind::all_gather, Direction::forward);
   gather(ExchangeKind::reduce_scatter, Direction::backward);
   for (std::size_t step = 0; step < ranks; ++step) flash_attention(options, tokens, ranks);
+  merge_steps(options, ranks, elements / static_cast<double>(ranks), true);
   gather(ExchangeKind::all_gather, Direction::backward);
 }
 

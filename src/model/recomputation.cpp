@@ -123,6 +123,10 @@ void keep_products(Unit& unit, const KeptProducts& kept) {
       if (one.kind != OperatorKind::matmul || product >= products) continue;
       if (layer.kept_products[product++]) one.recomputed = false;
     }
+    for (std::uint32_t op = layer.first_operator; op < layer.end_operator; ++op) {
+      Operator& one = unit.operators[op];
+      if (one.library && one.gradient_ranks > 1) one.recomputed = false;  // before a reduce_scatter
+    }
   }
 }
 
@@ -147,6 +151,20 @@ Model recomputing(Model model, const Recomputation& recomputation) {
     order_exchanges(unit.exchanges);
   }
   return model;
+}
+
+std::size_t rerun_operators(const Unit& unit) {
+  const auto is_sum = [](const Layer& layer) {
+    return layer.kind == LayerKind::add || layer.kind == LayerKind::scatter;
+  };
+  const auto last = std::find_if_not(unit.layers.rbegin(), unit.layers.rend(), is_sum);
+  const bool stops = last != unit.layers.rend() && last->kind == LayerKind::linear &&
+                     last->channels.size() == 1 && last->adapters.empty();
+  if (!stops) return unit.operators.size();
+  std::size_t at = last->first_operator;
+  const std::size_t end = std::min<std::size_t>(last->end_operator, unit.operators.size());
+  while (at < end && unit.operators[at].kind != OperatorKind::matmul) ++at;
+  return at < end ? at : unit.operators.size();
 }
 
 std::string missing_module(const Model& model, const Recomputation& recomputation) {

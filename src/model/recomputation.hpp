@@ -41,6 +41,12 @@ struct Recomputation {
 /// forward gives back at its unit's end.
 Model recomputing(Model model, const Recomputation& recomputation);
 
+/// Operators of a unit that torch.utils.checkpoint(use_reentrant=False) runs again: it stops once
+/// the last tensor is there that backward needs (set_checkpoint_early_stop). A product saves what
+/// it reads, and a sum nothing. So the last product does not run where sums alone stand behind it,
+/// and no adapter beside it.
+std::size_t rerun_operators(const Unit& unit);
+
 /// Which of the modules the network lacks; empty: it has all.
 std::string missing_module(const Model& model, const Recomputation& recomputation);
 

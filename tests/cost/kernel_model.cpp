@@ -336,8 +336,7 @@ BOOST_AUTO_TEST_CASE(llm_int8_multiplies_fp32_in_fp32_backward) {
   BOOST_TEST(unit().forward.value() == forward);
 }
 
-// TransformerEngine and torchao's tensorwise recipe ask for exact sums of gradients, and torchao's
-// rowwise recipe for fast ones.
+// TransformerEngine and torchao's recipes ask for exact sums of gradients.
 BOOST_AUTO_TEST_CASE(gradients_in_fp8_add_their_sums_in_fp32) {
   const Gpu gpu = known_gpu("H100-SXM");
   using Role = KernelModel::Role;
@@ -368,7 +367,7 @@ BOOST_AUTO_TEST_CASE(gradients_in_fp8_add_their_sums_in_fp32) {
   };
   BOOST_TEST((backward(Float8::none, gpu) > 1.03 * backward(Float8::none, alike)));
   BOOST_TEST((backward(Float8::tensorwise, gpu) > backward(Float8::tensorwise, alike)));
-  BOOST_TEST((backward(Float8::rowwise, gpu) == backward(Float8::rowwise, alike)));
+  BOOST_TEST((backward(Float8::rowwise, gpu) > backward(Float8::rowwise, alike)));
 }
 
 // Autocast casts a weight forward, and its gradient backward: a frozen one has none.

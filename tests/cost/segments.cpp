@@ -5,6 +5,7 @@
 
 #include "cost/cost.hpp"
 #include "model/parallel.hpp"
+#include "model/recomputation.hpp"
 #include "model/transformer.hpp"
 
 namespace rehearse {
@@ -74,6 +75,26 @@ BOOST_AUTO_TEST_CASE(a_gradients_exchange_runs_beside_the_weights_gradient) {
   BOOST_TEST(std::abs(backward.durations[backward.exchanges[1].issued].value() -
                       2.0 * queries->forward_flops / rate) <
              0.2 * 2.0 * queries->forward_flops / rate);
+}
+
+// Of a block the last product, and the sum behind it, have saved what backward needs.
+BOOST_AUTO_TEST_CASE(a_checkpoint_that_stops_early_leaves_out_the_last_product) {
+  const Model model = share({});
+  const std::vector<Operator>& all = model.units[1].operators;
+  const std::size_t end = rerun_operators(model.units[1]);
+  BOOST_TEST_REQUIRE(end < all.size());
+  BOOST_TEST((all[end].kind == OperatorKind::matmul));
+  BOOST_TEST(all[end].parameter_elements == 4096.0 * 11008);
+  const UnitCost whole = costs_of(model).units[1];
+  Model alone = model;
+  alone.units[1].operators.resize(end);
+  const Seconds needed = costs_of(alone).units[1].forward;
+  BOOST_TEST(std::abs((whole.forward - whole.unneeded) / needed - 1) < 1e-9);
+  // An adapter's products stand behind the product that it stands beside.
+  Model adapted = model;
+  for (Layer& layer : adapted.units[1].layers)
+    if (layer.kind == LayerKind::linear) layer.adapters.resize(1);
+  BOOST_TEST(rerun_operators(adapted.units[1]) == all.size());
 }
 
 BOOST_AUTO_TEST_CASE(units_that_exchange_nothing_have_no_segments) {

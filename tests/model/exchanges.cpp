@@ -213,6 +213,63 @@ BOOST_AUTO_TEST_CASE(backward_waits_for_tensor_ranks_that_are_not_asynchronous) 
   BOOST_TEST(beside_products() == 0);
 }
 
+/// Backward and forward exchanges of a block of one kind, and elements that its copies move.
+struct Traffic {
+  int gathers = 0, scatters = 0, exposed = 0, of_bytes = 0;
+  double forward = 0, backward = 0;
+};
+
+Traffic traffic_of(const Unit& block) {
+  Traffic sum;
+  for (const Exchange& one : block.exchanges) {
+    (one.kind == ExchangeKind::all_gather ? sum.gathers : sum.scatters) += 1;
+    sum.exposed += one.overlappable() ? 0 : 1;
+    sum.of_bytes += one.float8 ? 1 : 0;
+  }
+  for (const Operator& op : block.operators) {
+    if (op.kind != OperatorKind::elementwise || !op.library) continue;
+    sum.forward += op.forward_elements;
+    sum.backward += op.backward_elements;
+  }
+  return sum;
+}
+
+// Two gathers and two scatters each way, where Megatron's ranks gather inputs twice more. Of what
+// is gathered and of what is scattered each element is read and written once.
+BOOST_AUTO_TEST_CASE(dtensors_are_saved_once_gathered_and_copied_along_tokens) {
+  ModelParallel parallel{.tensor = 2, .sequence_parallel = true, .tensor_async = false};
+  parallel.dtensor = true;
+  const TransformerShape t = llama();
+  const double tokens = 128, whole = tokens * static_cast<double>(t.hidden);
+  const Model share = share_of(t, {.sequence = 128}, parallel);
+  const Traffic plain = traffic_of(share.units[1]);
+  BOOST_TEST(plain.gathers == 4);
+  BOOST_TEST(plain.scatters == 4);
+  BOOST_TEST(plain.exposed == 8);
+  BOOST_TEST(plain.of_bytes == 0);
+  BOOST_TEST(plain.forward == 4 * 2 * whole);
+  BOOST_TEST(plain.backward == 4 * 2 * whole);
+  // Tensor-wise casts stand in front of the four gathers, rows' behind them.
+  const Traffic bytes = traffic_of(with_float8(share, Float8::tensorwise).units[1]);
+  BOOST_TEST(bytes.of_bytes == 4);
+  BOOST_TEST(bytes.forward == (2 * 2 + 2 * 1) * whole);
+  BOOST_TEST(bytes.backward == (2 * 2 + 2 * 1) * whole);
+  BOOST_TEST(traffic_of(with_float8(share, Float8::rowwise).units[1]).of_bytes == 0);
+}
+
+// Each block adds up gradients of several products in front of its two scatters, which nothing
+// takes apart then.
+BOOST_AUTO_TEST_CASE(symmetric_memory_takes_single_products_apart) {
+  ModelParallel parallel{.tensor = 2, .sequence_parallel = true, .tensor_overlap = true};
+  parallel.dtensor = true;
+  const TransformerShape t = llama();
+  const double whole = 128 * static_cast<double>(t.hidden), part = whole / 2;
+  const Traffic sum = traffic_of(share_of(t, {.sequence = 128}, parallel).units[1]);
+  BOOST_TEST(sum.exposed == 2);
+  BOOST_TEST(sum.forward == 2 * (2 * part) + 2 * (whole + part));
+  BOOST_TEST(sum.backward == 2 * (2 * whole) + 2 * (2 * part));
+}
+
 }  // namespace
 BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse

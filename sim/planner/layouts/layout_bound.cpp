@@ -131,7 +131,9 @@ class LayoutTimes {
             pass_time(unit, cost.forward_segments, cost.forward, slowdown, exchanges);
         sum.forward += forward;
         sum.backward += pass_time(unit, cost.backward_segments, cost.backward, slowdown, exchanges);
-        if (is_checkpointed(u)) sum.backward += forward;
+        const bool stops = stops_early(scenario_) && cost.unneeded > Seconds(0);
+        if (is_checkpointed(u))
+          sum.backward += stops ? slowdown * (cost.forward - cost.unneeded) : forward;
       }
     }
     return times;

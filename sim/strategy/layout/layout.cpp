@@ -215,6 +215,7 @@ Job LayoutBuilder::job_of(const RankShare& share) const {
           .optimizer = job_.optimizer,
           .costs = {},
           .checkpointed = {},
+          .stops_early = job_.stops_early,
           .offloads_activations = job_.offloads_activations,
           .set_to_none = job_.set_to_none,
           .trains = job_.trains,

@@ -24,6 +24,7 @@ struct Layout {
   /// asynchronous tensor parallelism.
   bool tp_comm_overlap = false;
   bool tensor_async = true;  ///< ModelParallel::tensor_async
+  bool dtensor = false;      ///< ModelParallel::dtensor
   /// What asynchronous collectives of tensor ranks read and write is kept until somebody waits for
   /// them; false: recorded on their stream, and reused once the host sees that this is through
   /// (PyTorch's TORCH_NCCL_AVOID_RECORD_STREAMS).

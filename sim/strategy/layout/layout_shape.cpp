@@ -22,6 +22,7 @@ ModelParallel parallel_of(const Layout& layout, const Cluster& cluster) {
                          .sequence_parallel = layout.sequence_parallel,
                          .tensor_overlap = layout.tp_comm_overlap,
                          .tensor_async = layout.tensor_async,
+                         .dtensor = layout.dtensor,
                          .gather_logits = layout.gather_logits,
                          .context = layout.mesh.context,
                          .context_method = layout.context_method,

@@ -214,6 +214,7 @@ void read_tensor(Map& map, const Reading& reading, Layout& layout) {
     map.at_key(gathers.name)
         .fail("no tensor ranks share the vocabulary", "set tensor_parallel, or remove it");
   layout.avoid_record_streams = by_framework(of_layout().avoid_record_streams, true);
+  if (layout.mesh.tensor > 1) layout.dtensor = reading.framework.flag("tensor_parallel.dtensor");
   // TransformerEngine's and PyTorch's way to send split tokens piece by piece beside products.
   const KeyOf<bool>& overlap = of_layout().tp_comm_overlap;
   const KeyOf<bool>& pieces = of_layout().enable_async_tensor_parallel;

@@ -167,6 +167,7 @@ void LocalSgdBuilder::add_programs(Built& built) {
           .optimizer = job_.optimizer,
           .costs = {},
           .checkpointed = job_.checkpointed,
+          .stops_early = job_.stops_early,
           .offloads_activations = job_.offloads_activations,
           .set_to_none = job_.set_to_none,
           .device = job_.device};

@@ -7,12 +7,14 @@
 
 namespace rehearse::tape {
 
-Player::Value Player::linears(const Layer& layer, const Tensor& x) {
+Player::Value Player::linears(const Layer& layer, const Tensor& part) {
   Value outputs;
   std::uint32_t parameter = layer.parameter;
-  const std::int64_t positions = x.elements() / layer.in.channels;
+  const std::int64_t positions = part.elements() / layer.in.channels;
   const std::int64_t before = recorder_.batch() * layer.in.positions();
   const std::int64_t after = recorder_.batch() * layer.out.positions();
+  const bool gathers = layer.dtensor && after > before;
+  const Tensor x = gathers ? exchanged(recorder_, part, after) : part;
   std::optional<Tensor> narrow;
   if (layer.narrows && is_narrow(recorder_.precision()))
     narrow = recorder_.take(recorder_.narrow_bytes(x.elements()), Type::byte);
@@ -24,7 +26,7 @@ Player::Value Player::linears(const Layer& layer, const Tensor& x) {
                           .transposed = layer.transposed,
                           .turned = layer.turned,
                           .function = layer.tied,
-                          .gathered = after > before ? after : 0,
+                          .gathered = after > before && !gathers ? after : 0,
                           .scattered = after < before && positions == before ? after : 0,
                           .narrow = narrow,
                           .float8 = layer.narrows && recorder_.float8() != Float8::none};
@@ -37,6 +39,7 @@ Player::Value Player::linears(const Layer& layer, const Tensor& x) {
     for (const Adapter& adapter : layer.adapters) {
       if (adapter.side != outputs.size()) continue;
       AdapterOptions how = adapter_options(layer, adapter, positions);
+      if (gathers) how.down.gathered = 0;
       how.quantized = trait.quantized();
       output = adapted(recorder_, std::exchange(output, {}), x, how);
     }

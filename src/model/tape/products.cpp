@@ -98,6 +98,11 @@ Gradients with_bias(const Tensor& dy, const Tensor& dx, const Tensor& dw, bool b
   return biased ? Gradients{dy, dx, dw} : Gradients{dx, dw};
 }
 
+/// Where operands' shapes do not say it: how many elements each sum has.
+CallOptions summed(std::int64_t elements, KernelRole role = KernelRole::gradient) {
+  return {.with = {{"inner", {static_cast<double>(elements)}}}, .role = role};
+}
+
 /// Megatron-LM's LinearWithGradAccumulationAndAsyncCommunication with sequence parallelism.
 Tensor gathered_product(Recorder& recorder, const Sides& sides, const LinearOptions& options) {
   const Tensor x = sides.x.detached(), w = sides.w.detached();
@@ -113,8 +118,9 @@ Tensor gathered_product(Recorder& recorder, const Sides& sides, const LinearOpti
                      const Tensor whole_gradient =
                          recorder.travels(recorder.call("mm", {&dy, &w}, inputs.sizes, x.type));
                      const Tensor dx = recorder.take(x.sizes, x.type);
-                     const Tensor dw = recorder.call("mm", {&dy, &inputs}, w.sizes, w.type,
-                                                     {.role = KernelRole::weight_gradient});
+                     const Tensor dw =
+                         recorder.call("mm", {&dy, &inputs}, w.sizes, w.type,
+                                       summed(positions_of(dy), KernelRole::weight_gradient));
                      return with_bias(dy, dx, dw, biased);
                    });
   return output;
@@ -171,11 +177,6 @@ Tensor quantized_product(Recorder& recorder, const Tensor& x, const LinearOption
                      return {recorder.call("mm", {&gradients[0], &weight}, inputs, type)};
                    });
   return output;
-}
-
-/// Its operands are bytes without their shape: how many elements each sum has.
-CallOptions summed(std::int64_t elements, KernelRole role = KernelRole::gradient) {
-  return {.with = {{"inner", {static_cast<double>(elements)}}}, .role = role};
 }
 
 /// TransformerEngine's Linear in 8 or 4 bits: of the input one copy is saved, of the output's

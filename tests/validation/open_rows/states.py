@@ -221,12 +221,12 @@ def bigscience(row, _):
 
 
 def torchtitan(row, _):
-    """torchtitan of December 2024 on H100s of 96 GB and 500 W."""
+    """torchtitan of December 2024 and June 2025 on H100s of 96 GB and 500 W."""
     if "8B" in row["model"]:
         return None  # scenarios/validation/hybrid_parallel_bridge.yaml
     size = "405" if "405B" in row["model"] else "70"
     layout = ["fsdp2: {param_dtype: bf16, reduce_dtype: fp32}", *degrees(row)]
-    if "async TP" in row["notes"] or row["row_id"] == "torchtitan/011":
+    if "async TP" in row["notes"]:
         layout.append("enable_async_tensor_parallel: true")
     batch = number(row, "micro_batch", 0)
     if number(row, "pp") > 1:
@@ -240,7 +240,7 @@ def torchtitan(row, _):
             "fabric: {star: {}}}" % (number(row, "gpus") // 8))
     return [f"model={LLAMA[size]}, sequence: {row['seq_len'] or 8192}, batch_per_gpu: {max(1, batch)}, "
             f"precision: fp32, compile: blocks, activation_checkpointing: per_unit, attention: flash2"
-            f"{float8}}}", "strategy={" + ", ".join(layout) + "}", "framework=torchtitan", node]
+            f"{float8}}}", "strategy={" + ", ".join(layout) + "}", "framework={torchtitan: v0.1.0}", node]
 
 
 def alephalpha(row, _):
