@@ -165,6 +165,7 @@ void run_plan_file(const PlanCommand& command) {
   catch_stop_signals();
   Plan read = command.plan.empty() ? typed_plan(command.question, command.overrides)
                                    : read_plan(command.plan, command.overrides);
+  refuse_common_mistake(read);
   const PlanSimulator with = simulator_for(read);
   if (!command.points.empty()) return run_points(command, std::move(read), with);
   PreparedPlan plan = prepared(command, std::move(read), with);

@@ -64,6 +64,10 @@ struct Plan {
 /// InputError or MissingError at the place.
 Plan read_plan(const std::filesystem::path& file, const std::vector<std::string>& overrides);
 
+/// InputError where the scenario has a mistake that the first and the last candidate have, too: it
+/// is one of each, and is said before any bound. What a search makes need not suit every candidate.
+void refuse_common_mistake(const Plan& plan);
+
 /// The axes of `search`:
 ///
 ///     strategies: [ddp, fsdp, zero, ps] | all       # with the options of each

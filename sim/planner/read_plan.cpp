@@ -64,19 +64,6 @@ std::string complaint(const std::function<std::shared_ptr<const Document>()>& sc
   }
 }
 
-/// A mistake of the scenario's own that the first and the last candidate have, too, is one of each:
-/// it is said before any bound. What a search makes need not suit every candidate.
-void refuse_common_mistake(const Plan& plan) {
-  const Study& study = plan.study;
-  const bool told = Mistakes::current() != nullptr && Mistakes::current()->count() > 0;
-  if (told || !study.base || study.points.empty()) return;
-  const std::string wrong = complaint([&] { return study.base; });
-  if (wrong.empty()) return;
-  for (const Point* point : {&study.points.front(), &study.points.back()})
-    if (complaint([&] { return scenario_at(study, *point); }) != wrong) return;
-  read_scenario(*study.base);
-}
-
 Plan read_whole(const std::shared_ptr<const Document>& file, StudyFrame frame) {
   Plan plan;
   plan.file = file;
@@ -116,7 +103,6 @@ Plan read_whole(const std::shared_ptr<const Document>& file, StudyFrame frame) {
       plan.framework_assumed =
           plan.frameworks.size() == 1 && !plan.study.base->root().as_map().has("framework");
     });
-  read_part([&] { refuse_common_mistake(plan); });
   return plan;
 }
 
@@ -128,6 +114,16 @@ Plan read_plan(const std::filesystem::path& file, const std::vector<std::string>
     return read_whole(document,
                       {.name = file.stem().string(), .overrides = overrides, .more_axes = {}});
   });
+}
+
+void refuse_common_mistake(const Plan& plan) {
+  const Study& study = plan.study;
+  if (!study.base || study.points.empty()) return;
+  const std::string wrong = complaint([&] { return study.base; });
+  if (wrong.empty()) return;
+  for (const Point* point : {&study.points.front(), &study.points.back()})
+    if (complaint([&] { return scenario_at(study, *point); }) != wrong) return;
+  read_scenario(*study.base);
 }
 
 }  // namespace rehearse::inline planner
