@@ -819,6 +819,7 @@ class Decode(TypedDict):
     engine: str
     versions: str
     format: str
+    of_16_bits: str
     tensor_parallel: int
     attention_data_parallel: int
     expert_parallel: int
@@ -849,12 +850,18 @@ class RolloutTrainer(TypedDict):
     samples: float
 
 
-class RolloutMemory(TypedDict):
+class _RolloutMemory(TypedDict):
     phase: str
     own_bytes: float
     beside_bytes: float
     capacity_bytes: float
+    verdict: str
     fits: bool
+
+
+class RolloutMemory(_RolloutMemory, total=False):
+    chance_of_fitting: float
+    needed_interval_bytes: list[float]
 
 
 class RolloutGenerationLastCopy(TypedDict):
@@ -902,6 +909,7 @@ class _Rollout(TypedDict):
     step_time_s: float
     tokens_per_s: float
     fits: bool
+    verdict: str | None
     phases: list[RolloutPhases]
     trainer: RolloutTrainer
     memory: list[RolloutMemory]
@@ -910,8 +918,10 @@ class _Rollout(TypedDict):
 
 
 class Rollout(_Rollout, total=False):
+    chance_of_fitting: float
     interval: RolloutInterval
     usd_per_step: float
+    train_time_s: float
     generation: RolloutGeneration
     staleness: RolloutStaleness | None
 
@@ -928,6 +938,9 @@ class RolloutPlanSplits(_RolloutPlanSplits, total=False):
     step_time_s: float
     tokens_per_s: float
     fits: bool
+    verdict: str
+    chance_of_fitting: float
+    usd_per_step: float
     mean_age: float
     why: str
 
