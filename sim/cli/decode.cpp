@@ -85,7 +85,7 @@ std::string what_answers(const DecodeCommand& command, const TransformerShape& n
   return "another --model, or more or other GPUs with --on";
 }
 
-/// With the format of the weights: as asked, else as they are published, else 16 bits.
+/// It has the format of the weights: as asked, else as they are published, else 16 bits.
 DecodeCommand with_format(DecodeCommand command, const std::string& published,
                           const Cluster& cluster) {
   const bool has_bf16 = cluster.gpu_count() == 0 ||

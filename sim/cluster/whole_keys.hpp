@@ -16,7 +16,7 @@ struct GroupKeys : KeyList {
                           "One node of the group.");
 };
 
-/// Of `cluster`, inline or beside `use`, which changes what a shipped one has.
+/// Keys of `cluster`, inline or beside `use`, which changes what a shipped one has.
 struct ClusterKeys : KeyList {
   GroupKeys group;
 

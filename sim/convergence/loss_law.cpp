@@ -59,8 +59,8 @@ std::vector<std::string> cells_of(const std::string& line) {
   return cells;
 }
 
-/// What this share of a network, or of its tokens, is no smaller or larger one of: "7" in the place
-/// of "7B".
+/// Below this share of what was measured a network, or its tokens, is a slip of the pen: "7" in the
+/// place of "7B".
 constexpr double kLeastShare = 1e-3;
 
 /// "7B" of 7 beside runs of 150M; "" where no prefix brings it near to them.

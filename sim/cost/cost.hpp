@@ -191,7 +191,7 @@ struct UnitCost {
   Bytes workspace;  ///< live only while the unit computes
   /// Passes between the exchanges of a unit that exchanges (Unit::exchanges).
   PassSegments forward_segments{}, backward_segments{};
-  /// What a checkpoint that stops early leaves out of `forward` (rerun_operators()).
+  /// A checkpoint that stops early leaves this out of `forward` (rerun_operators()).
   Seconds unneeded{0};
   /// The part of `forward_launch` that waits until the host knows how many tokens experts get.
   Seconds awaited_launch{0};

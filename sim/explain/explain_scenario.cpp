@@ -80,7 +80,7 @@ Headline base_of(const Scenario& scenario, const Machine& whole, const Trace& tr
   return headline(facts_of(for_short, machine.schedule, trace, ""));
 }
 
-/// Where memory is in doubt: by the verdict of `run`.
+/// It speaks where memory is in doubt, by the verdict of `run`.
 std::string memory_sentence(const Scenario& scenario) {
   const Report report = report_of(
       scenario, {.find_largest_batch = false, .intervals = false, .memory_interval = true});

@@ -63,7 +63,7 @@ class Predicted {
     return decimal_number(told.substr(0, gap)).value_or(0);
   }
 
-  /// Of the last step asked for; 0 where it has none.
+  /// It is of the last step asked for; 0 where that has none.
   double mfu() const { return mfu_; }
 
   /// Tells what the step's interval consists of, and what it is then for others.

@@ -117,7 +117,7 @@ class Translator {
     return found.empty() || is_part ? "" : fmt::format("is {} meant?", found);
   }
 
-  /// What may stand in the place of a value that a rule has no word for.
+  /// These may stand in the place of a value that a rule has no word for.
   static std::string unknown_value(const Entry& entry, const Rule& rule) {
     std::vector<std::string> known;
     for (const auto& [from, to] : rule.values) known.push_back(from);

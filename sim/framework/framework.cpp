@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <regex>
 #include <utility>
 
 #include "base/data_folder.hpp"
@@ -23,6 +24,13 @@ std::vector<int> release_of(const std::string& version) {
   return numbers;
 }
 
+/// "2.11", "core_v0.14.0", "2.11.0+cu128", "0.15.0rc4": numbers between dots, and what builds add.
+bool is_version(const std::string& text) {
+  static const std::regex kVersion(
+      R"((core_)?v?\d+(\.\d+)*((a|b|rc|\.?dev|\.?post)\d+)?(\+[a-z0-9.]+)?)");
+  return std::regex_match(text, kVersion);
+}
+
 /// InputError for one outside the releases whose defaults were read.
 std::string read_version(Map& versions, const std::optional<Value>& said) {
   const std::string usual = versions.require("usual").as_string();
@@ -32,10 +40,10 @@ std::string read_version(Map& versions, const std::optional<Value>& said) {
   if (!said) return usual;
   const std::string version = said->as_string();
   const std::vector<int> release = release_of(version);
-  if (release.empty() || release < release_of(first) || release > release_of(last))
+  if (!is_version(version) || release < release_of(first) || release > release_of(last))
     said->fail(fmt::format("no version whose defaults are known; got \"{}\"", version),
                fmt::format("one from {} to {}, or none: {}", first, last, usual));
-  return version;
+  return version_numbers(version).size() == 1 ? version + ".0" : version;
 }
 
 std::vector<std::string> texts_of(Map& map, const std::string& key) {

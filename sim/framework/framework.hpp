@@ -69,7 +69,7 @@ class Framework {
     note(section + entry.name);
     return entry.in(map, entry.form.read(usual(section + entry.name)->root()));
   }
-  /// The same of a key for which only some frameworks have a default of their own.
+  /// It takes `fallback` where the framework has no default of its own.
   template <class T>
   T value_or(Map& map, const std::string& section, const KeyOf<T>& entry, const T& fallback) {
     return find(section + entry.name) ? value_or(map, section, entry) : entry.in(map, fallback);

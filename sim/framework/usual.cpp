@@ -60,8 +60,9 @@ std::string usual_framework(const Value& strategy) {
   Map map = strategy.as_map();
   if (is_deepspeed_stage(map)) return "deepspeed";
   if (map.has("megatron_fsdp")) return "megatron";
+  const std::optional<Value> tables = map.optional("embedding_parallel");
   const bool torchs = map.has("fsdp") || map.has("fsdp2") || map.has("ps") ||
-                      map.has("embedding_parallel") || shares_tokens(map);
+                      (tables && is_above_one(*tables)) || shares_tokens(map);
   return in_parts(strategy) && !torchs ? "megatron" : "torch";
 }
 

@@ -65,7 +65,7 @@ std::optional<MemoryFit> fit_of(const Json& report) {
   return memory_fit(report);
 }
 
-/// What is used, with the ends of what is needed.
+/// The value is what is used; its ends are those of what is needed.
 Estimate<double> memory_figure(const Json& report, const std::optional<MemoryFit>& fit) {
   const double used = report.at("memory").at("used_bytes").get<double>();
   if (!fit || !fit->interval) return {used, used, used};

@@ -42,7 +42,7 @@ std::string format(Metric metric, double value);
 /// An unknown figure is not there; the ends of an exact one are its value.
 struct Figures : std::map<Metric, Estimate<double>> {
   using std::map<Metric, Estimate<double>>::map;
-  /// As `run` says it (probability_of_fitting); nothing where it is not known.
+  /// It is what `run` says (probability_of_fitting); nothing where it is not known.
   std::optional<double> chance_of_fitting{};
 };
 

@@ -53,7 +53,7 @@ std::vector<std::string> frameworks_of(const Study& study) {
   return {names.begin(), names.end()};
 }
 
-/// What reading a scenario says is wrong with it; "" of one that can be read.
+/// The reader's message about a scenario; "" of one that can be read.
 std::string complaint(const std::function<std::shared_ptr<const Document>()>& scenario) {
   try {
     const FirstMistake only;

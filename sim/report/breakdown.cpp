@@ -27,8 +27,8 @@ std::string communication_name(const Op& op) {
   return op.verb == Verb::none ? op.of : to_string(op.verb);  // pull, push
 }
 
-/// What reports call communications, each name once, and which is whose: a text is made for each
-/// operation, and not for each span.
+/// Names of communications in reports, each once, and which operation has which: a text is made for
+/// each operation, and not for each span.
 class CommunicationNames {
  public:
   explicit CommunicationNames(const Schedule& schedule) {

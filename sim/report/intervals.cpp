@@ -8,7 +8,7 @@ Intervals unite(Intervals intervals, const Ends<Seconds>& window) {
   std::erase_if(intervals, [&](const Ends<Seconds>& interval) {
     return interval.high <= window.low || window.high <= interval.low;
   });
-  // Those of one lane are in order.
+  // Spans of one lane are in order.
   if (!std::ranges::is_sorted(intervals, {}, &Ends<Seconds>::low))
     std::ranges::sort(intervals, {}, &Ends<Seconds>::low);
   Intervals united;

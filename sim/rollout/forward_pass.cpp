@@ -44,8 +44,8 @@ std::vector<bool> needed_by_forward(const Program& program) {
   return needed;
 }
 
-/// What only an update holds: no forward pass reads it, and nobody wraps for a backward that never
-/// comes.
+/// Only an update holds these: no forward pass reads them, and nobody wraps for a backward that
+/// never comes.
 bool is_of_updates(MemoryKind kind) {
   return kind == MemoryKind::gradients || kind == MemoryKind::optimizer_state ||
          kind == MemoryKind::buckets;
@@ -61,7 +61,7 @@ class ForwardMemory {
   void keep() {
     std::erase_if(program_.setup,
                   [&](const TensorEvent& event) { return !plays(event, true, false); });
-    // What an iteration ends with, the next one begins with.
+    // An iteration begins with what the one before ended with.
     for (const bool again : {false, true})
       for (std::size_t i = 0; i < program_.ops.size(); ++i) {
         std::vector<TensorEvent> kept;

@@ -27,7 +27,7 @@ namespace {
 /// Context and CUDA graphs of an engine that sleeps (vLLM's sleep mode frees weights and cache).
 constexpr double kAsleep = 2.0 * 1024 * 1024 * 1024;
 
-/// Of forward passes alone on the trainer's layout.
+/// Forward passes alone, on the trainer's layout, need this.
 Report forward_report(Scenario trainer) {
   trainer.trains = false;
   return report_from_json(in_child_process([&] {
@@ -56,6 +56,12 @@ int forward_passes_of(const RlOptions& options) {
   return (options.old_log_probs ? 1 : 0) + (options.has_critic() ? 1 : 0);
 }
 
+/// A GPU's part of the parameters at the peak.
+Bytes parameters_of(const Report& report) {
+  const auto kind = static_cast<std::size_t>(MemoryKind::parameters);
+  return report.memory ? report.memory->at_peak.by_kind[kind] : Bytes(0);
+}
+
 /// The verdict where the GPU's memory is known.
 std::optional<MemoryFit> known_fit(const Report& report) {
   const std::optional<MemoryFit> fit = memory_fit(report);
@@ -75,8 +81,10 @@ TrainerRun play(const RlOptions& options, Scenario trainer, bool needs_forward, 
       run.update = {Seconds(one.bounds.low), Seconds(one.bounds.high)};
   run.parts.memory = known_fit(report);
   if (needs_forward) {
+    const bool copies = copies_policy(options, trainer) && !generates(options.algorithm);
     const Report forward = forward_report(std::move(trainer));
     run.parts.forward = forward.step_time;
+    if (copies) run.reference = parameters_of(forward);
     if (options.algorithm == RlAlgorithm::scoring) run.parts.memory = known_fit(forward);
   }
   if (!report.memory) return run;
@@ -84,7 +92,7 @@ TrainerRun play(const RlOptions& options, Scenario trainer, bool needs_forward, 
     run.parts.memory = with_beside(*run.parts.memory, trained_state(*report.memory));
   const auto& by_kind = report.memory->at_peak.by_kind;
   run.parts.context = report.memory->context;
-  run.parts.resident = by_kind[static_cast<std::size_t>(MemoryKind::parameters)] +
+  run.parts.resident = parameters_of(report) +
                        by_kind[static_cast<std::size_t>(MemoryKind::optimizer_state)] +
                        report.memory->context;
   return run;
@@ -106,11 +114,11 @@ void add_memory(const Generator& generator, const TrainerParts& trainer, RlRepor
   add_phase("training", *trainer.memory, colocated ? engine_rests : Bytes(0), report);
 }
 
-/// Of an algorithm that generates nothing. A teacher computes in the trainer's processes, which
-/// have one context.
+/// This is for an algorithm that generates nothing. A teacher computes in the trainer's processes,
+/// which have one context.
 void add_trainer_memory(const RlOptions& options, const TrainerRun& trainer, RlReport& report) {
   const char* const phase = options.algorithm == RlAlgorithm::scoring ? "scoring" : "training";
-  if (trainer.parts.memory) add_phase(phase, *trainer.parts.memory, Bytes(0), report);
+  if (trainer.parts.memory) add_phase(phase, *trainer.parts.memory, trainer.reference, report);
   if (trainer.teacher_memory)
     add_phase("teacher", *trainer.teacher_memory, trainer.parts.resident - trainer.parts.context,
               report);
@@ -361,14 +369,8 @@ RlReport rl_step(const RlQuestion& question, const TrainerRun& trainer) {
   report.options = options;
   report.trainer_gpus = question.trainer.cluster.gpu_count();
   report.tokens = static_cast<double>(options.sequences()) * total(options.lengths).mean;
-  if (options.has_reference()) {
-    const auto& adaptation = question.trainer.adaptation;
-    report.assumptions.emplace_back(
-        adaptation && adaptation->lora
-            ? "rl.reference is the policy without its adapters, and no copy (PEFT disable_adapter)"
-            : "rl.reference lies in host memory while it computes nothing (verl ref.fsdp_config."
-              "param_offload)");
-  }
+  if (options.has_reference())
+    report.assumptions.push_back(reference_note(options, question.trainer));
   if (options.has_critic() && !options.critic)
     report.assumptions.emplace_back("rl.critic: true of ppo (verl algorithm.adv_estimator: gae)");
   report.usd_per_hour = price_of(question);

@@ -18,7 +18,7 @@ struct TrainerParts {
   Seconds forward;                 ///< forward passes alone over the samples of one update
   std::int64_t micro_batches = 1;  ///< of an update, on each replica
   double samples = 0;              ///< of an update
-  /// Of a GPU: an update's; of `scoring` a forward pass's. Nothing where nothing is known of it.
+  /// It is a GPU's: an update's, of `scoring` a forward pass's; nothing where it is not known.
   std::optional<MemoryFit> memory;
   Bytes resident;  ///< parameters, optimizer's state and context, which stay at rest
   Bytes context;   ///< of that, the CUDA context
@@ -28,9 +28,11 @@ struct TrainerParts {
 struct TrainerRun {
   TrainerParts parts;
   std::optional<Ends<Seconds>> update;
-  /// Of distillation: the teacher's forward passes over the samples of an update.
+  /// Distillation has it: the teacher's forward passes over the samples of an update.
   Seconds teacher;
   std::optional<MemoryFit> teacher_memory;
+  /// The reference's parameters on a GPU beside an update; 0 where it leaves the GPUs, or is none.
+  Bytes reference;
 };
 
 /// A phase of the step.

@@ -146,4 +146,17 @@ int set_micro_batches(const RlOptions& options, Scenario& trainer) {
   return *micro;
 }
 
+bool copies_policy(const RlOptions& options, const Scenario& trainer) {
+  return options.has_reference() && !(trainer.adaptation && trainer.adaptation->lora);
+}
+
+std::string reference_note(const RlOptions& options, const Scenario& trainer) {
+  if (!copies_policy(options, trainer))
+    return "rl.reference is the policy without its adapters, and no copy (PEFT disable_adapter)";
+  if (generates(options.algorithm))
+    return "rl.reference lies in host memory while it computes nothing (verl ref.fsdp_config."
+           "param_offload)";
+  return "rl.reference stays on the GPUs, laid out as the policy is (TRL DPOTrainer.ref_model)";
+}
+
 }  // namespace rehearse::inline rollout

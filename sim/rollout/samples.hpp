@@ -28,4 +28,9 @@ double samples_of_update(const RlOptions& options, const Scenario& trainer);
 /// `model.batch_per_gpu` is the most that one holds: they share the samples equally.
 int set_micro_batches(const RlOptions& options, Scenario& trainer);
 
+/// Whether a reference is a copy of the policy, which without adapters it is not.
+bool copies_policy(const RlOptions& options, const Scenario& trainer);
+/// The assumption about where the reference is.
+std::string reference_note(const RlOptions& options, const Scenario& trainer);
+
 }  // namespace rehearse::inline rollout

@@ -40,9 +40,22 @@ void check_expert_comm(const Map& map, const Strategy& strategy) {
             "more micro-batches, 1f1b or interleaved_1f1b, or remove it");
 }
 
+/// Ranks that share tables are ranks of one stage, in whole groups.
+void check_tables(const Map& map, const Layout& layout, const Cluster& cluster) {
+  const Mesh mesh = *mesh_on(layout, cluster.gpu_count());
+  if (!layout.shares_tables || experts_fit(mesh)) return;
+  const int ranks = mesh.tensor * mesh.context * mesh.data;
+  Map copy = map;
+  copy.require("embedding_parallel")
+      .fail(
+          fmt::format("a stage of {} ranks does not divide into groups of {}", ranks, mesh.expert),
+          "a divisor of them, or another number of nodes");
+}
+
 }  // namespace
 
 void check_experts(const Map& map, const Strategy& strategy, const Cluster& cluster) {
+  check_tables(map, *strategy.layout, cluster);
   check_dispatch(map, *strategy.layout, cluster);
   check_expert_comm(map, strategy);
 }

@@ -128,7 +128,7 @@ std::string published_built_in(const std::string& name) {
 
 namespace {
 
-/// Of a section of compressed-tensors or ModelOpt: floats of so many bits.
+/// A section of compressed-tensors or ModelOpt says floats of so many bits.
 std::string floats_of(std::int64_t bits) { return bits == 8 ? "fp8" : bits == 4 ? "nvfp4" : ""; }
 
 }  // namespace

@@ -29,7 +29,7 @@ std::optional<HubNetwork> hub_network(const std::string& id);
 /// How a config.json's weights are published (transformers: utils/quantization_config.py): "fp8",
 /// "nvfp4", "mxfp4", or the method's name; empty: in 16 bits.
 std::string published_as(const Value& config);
-/// The same of a built-in network.
+/// A built-in network has it, too.
 std::string published_built_in(const std::string& name);
 
 /// The first id of the hub that a built-in network has in platforms/hub.yaml; empty: none.

@@ -24,7 +24,7 @@ bool reads_cpu(const Value& offload) {
   return offload.as_choice({"none", "cpu"}) == "cpu";
 }
 
-/// Of any optimizer, by its name.
+/// Keys of any optimizer, below its name.
 struct OptimizerKeys : KeyList {
   KeyOf<bool> fused = add<bool>("fused", "false or true", "One kernel for all parameters.");
   KeyOf<bool> foreach = add<bool>("foreach", "true", "Multi-tensor kernels.");

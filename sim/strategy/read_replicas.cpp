@@ -18,7 +18,7 @@ constexpr Choices<Horovod::Compression> kCasts = {
 constexpr Choices<bool> kOrders = {{"fifo", false}, {"priority", true}};
 const std::string kDdp = "strategy.ddp.", kZero = "strategy.zero.";
 
-/// Of `strategy.ddp` in any framework, and of `strategy.zero` where a stage has them.
+/// Keys of `strategy.ddp` in any framework, and of `strategy.zero` where a stage has them.
 struct DdpKeys : KeyList {
   KeyOf<double> bucket_cap_mb =
       add("bucket_cap_mb", form::positive().in("MiB"), "25 or 100 or 128 or 1000000",
@@ -141,7 +141,7 @@ Horovod read_horovod(Map& map, const Reading& reading) {
   return horovod;
 }
 
-/// What the map says; else nothing, and the framework's own rule is noted.
+/// It returns what the map says; else nothing, and the framework's own rule is noted.
 template <class T>
 std::optional<T> noted(Map& map, const std::string& section, const KeyOf<T>& entry,
                        Framework& framework) {

@@ -90,7 +90,7 @@ const Fsdp2Keys& of_fsdp2() {
   return kKeys;
 }
 
-/// What the map says, or the framework where it has a type of its own.
+/// It returns what the map says, or the framework where it has a type of its own.
 std::optional<Precision> read_mixed_type(Map& map, const KeyOf<Precision>& entry,
                                          Framework& framework) {
   const std::string section = "strategy.fsdp2.";

@@ -196,7 +196,7 @@ void UnitTapes::add_tape(std::size_t unit, const MemoryTape& tape,
   if (!builder_.job().trains) add_gradients(unit);
 }
 
-/// Of parameters whose gradients no tape makes, from the last to the first.
+/// Adds those whose gradients no tape makes, from the last parameter to the first.
 void UnitTapes::add_gradients(std::size_t unit) {
   UnitEvents& own = events(unit);
   const Unit& made_of = builder_.job().model.units[unit];

@@ -7,7 +7,7 @@
 
 namespace rehearse::inline strategy {
 
-/// Of `strategy.zero`: which stage, and DeepSpeed's options; it has those of `ddp` or `fsdp`, too.
+/// Keys of `strategy.zero`, beside which those of `ddp` or `fsdp` may stand.
 struct ZeroKeys : KeyList {
   KeyOf<std::int64_t> stage =
       add("stage", form::integer(1, 3), "required",

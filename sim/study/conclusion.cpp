@@ -150,8 +150,8 @@ void find_knee(const Overview& all, Conclusion& told) {
   told.words.push_back(text + ".");
 }
 
-/// By label of an axis, among points that fit: the mean of ln(value over the best of those that
-/// differ in this axis alone), and the largest.
+/// A label of an axis has it, among points that fit: the mean of ln(value over the best of those
+/// that differ in this axis alone), and the largest.
 struct Effect {
   double sum = 0, most = 0;
   std::size_t groups = 0;

@@ -227,7 +227,7 @@ Field<Record> group(const char* name, const Fields<Record>& fields, const char* 
 namespace form {
 
 Form<std::int64_t> integer(std::int64_t low, std::int64_t high);
-/// The same as an int.
+/// It reads an integer as an int.
 Form<int> count(std::int64_t low, std::int64_t high);
 Form<double> number();
 Form<double> positive();

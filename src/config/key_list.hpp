@@ -20,12 +20,12 @@ class KeyOf {
   const std::string name;
   const Form<T> form;
 
-  /// What the map says; nothing where it is missing, which is no assumption.
+  /// Returns what the map says; nothing where it is missing, which is no assumption.
   std::optional<T> in(Map& map) const {
     const std::optional<Value> value = map.optional(name);
     return value ? std::optional<T>(form.read(*value)) : std::nullopt;
   }
-  /// What the map says, or `usual`, which is noted as an assumption.
+  /// Returns what the map says, or `usual`, which is noted as an assumption.
   T in(Map& map, const T& usual) const {
     if (const std::optional<T> given = in(map)) return *given;
     map.string_or(name, form.say(usual));
@@ -45,7 +45,7 @@ class KeyOf {
 class KeyList {
  public:
   const std::vector<Key>& lines() const { return lines_; }
-  /// The same as keys of a map, ".latency", or of a list, "[].latency": for Form::below.
+  /// Returns them as keys of a map, ".latency", or of a list, "[].latency": for Form::below.
   std::vector<Key> below(const char* prefix = ".") const;
 
  protected:
@@ -56,7 +56,7 @@ class KeyList {
     append(field_lines(name, form.type, fallback, meaning, source, form.below, !form.is_own));
     return {name, form};
   }
-  /// The same with the form that the type says.
+  /// It takes the form that the type says.
   template <class T>
   KeyOf<T> add(const char* name, const char* fallback, const char* meaning,
                const char* source = "") {

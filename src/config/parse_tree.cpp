@@ -65,8 +65,8 @@ std::string remedy_for(std::string_view message) {
   return "";
 }
 
-/// Where a comment of JSON begins ("//", outside of quotes, at a word's begin) in a text that is
-/// written like JSON; such a text is no YAML.
+/// Finds where a comment of JSON begins ("//", outside of quotes, at a word's begin) in a text that
+/// is written like JSON; such a text is no YAML.
 std::optional<TextPosition> json_comment(const std::shared_ptr<const TextSource>& source) {
   bool quoted = false, first = true;
   for (std::size_t line = 0; line < source->lines.size(); ++line) {

@@ -1,4 +1,4 @@
-// What tensor ranks exchange around the products that they share, as Megatron-LM
+// Tensor ranks exchange this around the products that they share, as Megatron-LM
 // (core/tensor_parallel) and PyTorch's DTensors (torch/distributed/tensor/parallel) do.
 #include <algorithm>
 #include <vector>

@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(a_gradients_exchange_runs_beside_the_weights_gradient) {
              0.2 * 2.0 * queries->forward_flops / rate);
 }
 
-// Of a block the last product, and the sum behind it, have saved what backward needs.
+// A block's last product, and the sum behind it, have saved what backward needs.
 BOOST_AUTO_TEST_CASE(a_checkpoint_that_stops_early_leaves_out_the_last_product) {
   const Model model = share({});
   const std::vector<Operator>& all = model.units[1].operators;

@@ -279,8 +279,8 @@ bool is_place(const std::string& path) {
   });
 }
 
-/// What is renamed in the lists and not where scenarios are written. Other people's files have
-/// names of their own, which sim/foreign knows.
+/// A key that is renamed in the lists alone fails here. Other people's files have names of their
+/// own, which sim/foreign knows.
 BOOST_AUTO_TEST_CASE(every_dotted_name_in_the_code_is_a_key_or_a_figure) {
   const std::regex dotted(
       R"re("((?:model|cluster|strategy|optimizer|train|run|memory|energy|failures|rl)\.[a-z_0-9.]+))re");

@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(a_micro_batch_has_no_more_samples_than_there_are) {
   BOOST_TEST((micro_batches(64, "prompts: 8, generations: 16, ") == std::pair(1, std::int64_t{4})));
 }
 
-/// Of scoring nothing but a forward pass counts, and it grows with its micro-batch.
+/// Scoring is a forward pass alone, which grows with its micro-batch.
 BOOST_AUTO_TEST_CASE(scoring_holds_the_activations_of_its_micro_batch) {
   const auto own = [](int sequence, int batch) {
     const RlReport report = rl_step(read_rl_question(*Document::parse(
@@ -174,6 +174,25 @@ BOOST_AUTO_TEST_CASE(scoring_holds_the_activations_of_its_micro_batch) {
   // Logits of 128,256 words in 32 bits, and their logarithms, of 7 samples more.
   BOOST_TEST((more - one > Bytes(7 * 2048 * 128256.0 * 8)));
   BOOST_TEST((longer - one > Bytes(7 * 2048 * 128256.0 * 8)));
+}
+
+/// TRL's ref_model stays beside the policy; adapters are left out instead.
+BOOST_AUTO_TEST_CASE(a_reference_of_pairs_is_a_copy_beside_the_policy) {
+  const auto training = [](const std::string& model, const std::string& reference) {
+    const RlReport report = rl_step(read_rl_question(*Document::parse(
+        "model: {use: llama_3_8b, sequence: 2048, batch_per_gpu: 2, precision: bf16_pure" + model +
+            "}\ncluster: {use: aws_p5, nodes: 1}\nstrategy: {ddp: {}}\n"
+            "optimizer: {adamw_8bit: {}}\nrl: {algorithm: dpo, prompts: 512, packing: false, "
+            "reference: " +
+            reference + ", " + kLengths + "}\n",
+        "rl.yaml")));
+    BOOST_REQUIRE(report.memory.size() == 1U);
+    return report.memory.front();
+  };
+  const Bytes copy = training("", "true").beside;
+  BOOST_TEST(copy.value() == 2 * 8'030'261'248.0, boost::test_tools::tolerance(0.001));
+  BOOST_TEST(training("", "false").beside.value() == 0);
+  BOOST_TEST(training(", lora: {rank: 16}", "true").beside.value() == 0);
 }
 
 BOOST_AUTO_TEST_CASE(logs_tell_lengths_and_parts) {

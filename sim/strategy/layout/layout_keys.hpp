@@ -6,7 +6,7 @@
 
 namespace rehearse::inline strategy {
 
-/// Of `strategy.context_parallel`, which may be a number alone.
+/// Keys of `strategy.context_parallel`, which may be a number alone.
 struct ContextKeys : KeyList {
   KeyOf<int> degree = add("degree", form::count(1, kMostRanks), "required", "The same.");
   KeyOf<ContextMethod> method =
@@ -14,7 +14,7 @@ struct ContextKeys : KeyList {
           "(the framework's: ring of most)", "How attention reaches the other ranks' tokens.");
 };
 
-/// Of `strategy.experts`.
+/// Keys of `strategy.experts`.
 struct ExpertKeys : KeyList {
   KeyOf<ExpertDispatch> dispatch =
       add("dispatch", form::named<ExpertDispatch>(expert_dispatch_names()), "all_to_all",
@@ -44,7 +44,7 @@ struct ExpertKeys : KeyList {
       "Tokens of the fullest rank over the mean; all wait for it. `natural`: as routers choose.");
 };
 
-/// Of `strategy.pipeline`.
+/// Keys of `strategy.pipeline`.
 struct PipelineKeys : KeyList {
   KeyOf<Value> schedule =
       add("schedule", form::as_it_stands(type::choice(pipeline_schedule_names()) | type::text()),
@@ -66,7 +66,7 @@ struct PipelineKeys : KeyList {
       "even", "Layers of each stage: as many each, as balances their time, or given.", "Rehearse");
 };
 
-/// What stands beside the kind of data parallelism.
+/// Keys that stand beside the kind of data parallelism.
 struct LayoutKeys : KeyList {
   ContextKeys context;
   ExpertKeys expert;
@@ -131,7 +131,7 @@ inline const LayoutKeys& of_layout() {
   return kKeys;
 }
 
-/// What a key says, or `usual`, which is noted as an assumption where a report states it.
+/// It returns what a key says, or `usual`, which is noted as an assumption where `states`.
 template <class T>
 T value_or(Map& map, const KeyOf<T>& entry, const T& usual, bool states) {
   return states ? entry.in(map, usual) : entry.in(map).value_or(usual);

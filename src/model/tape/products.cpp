@@ -98,7 +98,7 @@ Gradients with_bias(const Tensor& dy, const Tensor& dx, const Tensor& dw, bool b
   return biased ? Gradients{dy, dx, dw} : Gradients{dx, dw};
 }
 
-/// Where operands' shapes do not say it: how many elements each sum has.
+/// It says how many elements each sum has, where operands' shapes do not.
 CallOptions summed(std::int64_t elements, KernelRole role = KernelRole::gradient) {
   return {.with = {{"inner", {static_cast<double>(elements)}}}, .role = role};
 }
