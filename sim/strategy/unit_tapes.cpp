@@ -181,7 +181,23 @@ void UnitTapes::add_tape(std::size_t unit, const MemoryTape& tape,
                                           : in_use    ? Action::give_in_use
                                                       : Action::give};
   };
-  for (const TapeEvent& event : tape.units[unit].forward) own.forward.push_back(translate(event));
+  // No cache keeps copies of views of flat parameters: without a backward each goes behind its
+  // product, and at the latest before the next one is made.
+  const bool drops_copies = !builder_.job().trains && !leaves_;
+  std::optional<TensorId> copy;
+  const auto drop_copy = [&] {
+    if (copy) own.forward.push_back({*copy, Action::give});
+    copy.reset();
+  };
+  for (const TapeEvent& event : tape.units[unit].forward) {
+    const bool is_copy =
+        drops_copies && tape.tensors[event.tensor].role == TensorRole::autocast_copy;
+    if (is_copy && !event.takes) continue;
+    if (is_copy) drop_copy();
+    if (is_copy) copy = ids[event.tensor];
+    own.forward.push_back(translate(event));
+  }
+  drop_copy();
   for (const TapeEvent& event : tape.units[unit].backward) {
     own.backward.push_back(translate(event));
     const TapeTensor& made = tape.tensors[event.tensor];

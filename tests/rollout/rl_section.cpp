@@ -176,6 +176,21 @@ BOOST_AUTO_TEST_CASE(scoring_holds_the_activations_of_its_micro_batch) {
   BOOST_TEST((longer - one > Bytes(7 * 2048 * 128256.0 * 8)));
 }
 
+/// Autocast's copies of views of a flat parameter are in no cache (at::autocast::cached_cast).
+BOOST_AUTO_TEST_CASE(scoring_under_autocast_holds_no_copy_of_the_network) {
+  const auto own = [](const std::string& precision) {
+    const RlReport report = rl_step(read_rl_question(*Document::parse(
+        "model: {use: llama_3_8b, sequence: 2048, batch_per_gpu: 1, precision: " + precision +
+            "}\ncluster: {use: aws_p5, nodes: 1}\nstrategy: {fsdp: {}}\noptimizer: {adamw: {}}\n"
+            "rl: {algorithm: scoring, prompts: 512, packing: false, " +
+            kLengths + "}\n",
+        "rl.yaml")));
+    return report.memory.front().own();
+  };
+  // Shards, gathered units and logits are in fp32, all else as in 16 bits.
+  BOOST_TEST((own("bf16") - own("bf16_master") < Bytes(10e9)));
+}
+
 /// TRL's ref_model stays beside the policy; adapters are left out instead.
 BOOST_AUTO_TEST_CASE(a_reference_of_pairs_is_a_copy_beside_the_policy) {
   const auto training = [](const std::string& model, const std::string& reference) {
