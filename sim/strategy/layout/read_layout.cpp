@@ -208,11 +208,7 @@ void read_tensor(Map& map, const Reading& reading, Layout& layout) {
                                   : value_or(map, entry, fallback, states);
   };
   layout.sequence_parallel = by_framework(of_layout().sequence_parallel, false);
-  const KeyOf<bool>& gathers = of_layout().gather_logits;
-  layout.gather_logits = by_framework(gathers, false);
-  if (layout.gather_logits && map.has(gathers.name) && layout.mesh.tensor == 1)
-    map.at_key(gathers.name)
-        .fail("no tensor ranks share the vocabulary", "set tensor_parallel, or remove it");
+  layout.gather_logits = by_framework(of_layout().gather_logits, false);
   layout.avoid_record_streams = by_framework(of_layout().avoid_record_streams, true);
   if (layout.mesh.tensor > 1) layout.dtensor = reading.framework.flag("tensor_parallel.dtensor");
   // TransformerEngine's and PyTorch's way to send split tokens piece by piece beside products.
