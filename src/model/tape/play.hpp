@@ -29,7 +29,7 @@ class Player {
   Tensor total_loss();
   void play_unit(std::uint32_t unit);
   Value run(const Layer& layer);
-  /// What enters the first block stays with the module that calls the blocks. With a backward the
+  /// The module that calls the blocks keeps what enters the first one. With a backward the
   /// first block saves it anyway.
   void hold_first(const Value& value) {
     if (!recorder_.has_gradients()) first_ = value;
