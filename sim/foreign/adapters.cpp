@@ -1,5 +1,6 @@
 // Layers that have adapters, in the words of a scenario.
 #include <algorithm>
+#include <set>
 
 #include "foreign/assemble.hpp"
 #include "model/adaptation.hpp"
@@ -73,18 +74,30 @@ std::vector<std::string> absent(const std::string& targets, const Facts& facts) 
   return missing.size() == parts_of(targets).size() ? std::vector<std::string>() : missing;
 }
 
-}  // namespace
-
-void fill_adapters(Facts& facts) {
-  // litgpt has a flag for each kind of layer.
-  std::string adapted;
+/// litgpt has a flag for each kind of layer, and torchtune for those outside attention.
+void add_flagged(Facts& facts) {
+  std::string flagged;
   for (const auto& [part, layers] :
        {std::pair("query", "q"), std::pair("key", "k"), std::pair("value", "v"),
         std::pair("projection", "o"), std::pair("mlp", "gate, up, down"),
         std::pair("head", "lm_head")})
     if (facts.erase(std::string("lora.") + part) > 0)
-      adapted += (adapted.empty() ? "" : ", ") + std::string(layers);
-  if (!adapted.empty()) say(facts, "model.lora.targets", "[" + adapted + "]");
+      flagged += (flagged.empty() ? "" : ", ") + std::string(layers);
+  if (flagged.empty()) return;
+  std::string others = value_of(facts, "model.lora.targets");
+  std::erase_if(others, [](char c) { return c == '[' || c == ']'; });
+  std::set<std::string> attention;
+  for (const std::string& one : parts_of(others)) attention.insert(linear_name(one));
+  const bool all =
+      flagged == "gate, up, down" && attention == std::set<std::string>{"k", "o", "q", "v"};
+  const std::string both = others + (others.empty() ? "" : ", ") + flagged;
+  say(facts, "model.lora.targets", all ? "[all_linear]" : "[" + both + "]");
+}
+
+}  // namespace
+
+void fill_adapters(Facts& facts) {
+  add_flagged(facts);
   // ms-swift has adapters unless it is told of none.
   if (value_of(facts, "adapter") == "none")
     std::erase_if(facts, [](const auto& fact) { return fact.first.starts_with("model.lora."); });

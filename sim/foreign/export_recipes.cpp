@@ -81,23 +81,32 @@ void fill_optimizer(const Format& format, Facts& facts) {
 }
 
 /// Modules of PEFT, or of torchtune, whose last product of attention has a name of its own.
-void fill_adapted(const Format& format, Facts& facts) {
+/// torchtune adapts all products of an MLP or none, which a note says where it is not as asked.
+std::vector<std::string> fill_adapted(const Format& format, Facts& facts) {
   const std::string rank = "model.lora.rank";
   const bool adapted = std::ranges::any_of(
       facts, [](const auto& fact) { return fact.first.starts_with("model.lora"); });
-  if (!adapted) return;
+  if (!adapted) return {};
   facts.erase("model.lora");
   if (!has(facts, rank)) say(facts, rank, "8");
   const bool in_4bit = value_of(facts, "model.quantization").find("nf4") != std::string::npos;
   say(facts, "adapter", format.name == "axolotl" && in_4bit ? "qlora" : "lora");
   const std::string targets = "model.lora.targets";
   std::string said = has(facts, targets) ? value_of(facts, targets) : "[q, v]";
-  if (said.find("all") != std::string::npos) return;
+  if (said.find("all") != std::string::npos) return {};
   std::erase_if(said, [](char c) { return c == '[' || c == ']' || c == ' '; });
   std::string named;
+  int in_mlp = 0;
   for (std::size_t at = 0; at < said.size();) {
     const std::size_t end = std::min(said.find(',', at), said.size());
     const std::string layer = linear_name(said.substr(at, end - at));
+    const bool of_mlp = layer == "gate" || layer == "up" || layer == "down";
+    if (format.name == "torchtune" && (of_mlp || layer == "lm_head")) {
+      say(facts, of_mlp ? "lora.mlp" : "lora.head", "true");
+      in_mlp += of_mlp ? 1 : 0;
+      at = end + 1;
+      continue;
+    }
     const bool is_output = format.name == "torchtune" && layer == "o";
     named += (named.empty() ? "" : ", ") + (is_output            ? "output_proj"
                                             : layer == "lm_head" ? layer
@@ -105,6 +114,9 @@ void fill_adapted(const Format& format, Facts& facts) {
     at = end + 1;
   }
   say(facts, targets, "[" + named + "]");
+  constexpr int kProducts = 3;
+  if (in_mlp == 0 || in_mlp == kProducts) return {};
+  return {"model.lora.targets: torchtune adapts gate, up and down together"};
 }
 
 /// Whose tokenizer and checkpoints a family of torchtune has.
@@ -187,7 +199,8 @@ std::vector<std::string> fill_recipe(const Scenario& scenario, const Format& for
   const std::vector<std::string> elsewhere = fill_strategy(scenario, format, facts);
   notes.insert(notes.end(), elsewhere.begin(), elsewhere.end());
   fill_optimizer(format, facts);
-  fill_adapted(format, facts);
+  const std::vector<std::string> adapted = fill_adapted(format, facts);
+  notes.insert(notes.end(), adapted.begin(), adapted.end());
   if (format.name == "torchtune") fill_builder(scenario, format, facts);
   if (value_of(facts, "model.loss") == "cross_entropy") facts.erase("model.loss");
   if (format.name == "trl" && !has(facts, "model.activation_checkpointing"))

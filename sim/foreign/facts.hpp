@@ -30,11 +30,20 @@ struct Told {
   std::string option{};  ///< one that answers it, or takes its place: "precision"
 };
 
+/// A setting that names another file, whose settings count, too.
+struct NamedFile {
+  Told setting;
+  std::string format;      ///< of that file, a name of format_names()
+  std::string unless;      ///< why nobody can tell which file it is; empty: it is the value
+  bool says_some = false;  ///< without that file the setting still says something
+};
+
 /// Every setting of a file stands in one of five lists. `left` are those that the file leaves to
 /// another, and lengths and machines that it does not say.
 struct Translation {
   Facts facts;
   std::vector<Told> mapped, no_effect, left, unknown, cannot;
+  std::vector<NamedFile> named;
 };
 
 /// InputError at the place of a value that its key cannot have.

@@ -67,9 +67,11 @@ Rule read_rule(const Value& value) {
   rule.writes_only = map.bool_or("writes_only", false);
   rule.asks = map.string_or("asks", "");
   rule.about = map.string_or("about", "");
+  rule.names = map.string_or("names", "");
   map.finish();
-  if (rule.to.empty() && rule.set.empty() && !rule.none && rule.cannot.empty() && rule.asks.empty())
-    value.fail("a rule without to, set, none or cannot");
+  if (rule.to.empty() && rule.set.empty() && !rule.none && rule.cannot.empty() &&
+      rule.asks.empty() && rule.names.empty())
+    value.fail("a rule without to, set, names, none or cannot");
   return rule;
 }
 

@@ -28,6 +28,7 @@ struct Rule {
   bool reads_only = false;       ///< an export does not write it
   bool writes_only = false;      ///< an import does not take it
   std::string asks;   ///< the file leaves it to another: the option that answers (asked_options)
+  std::string names;  ///< the format of a file that the value names, whose settings count, too
   std::string about;  ///< an option that takes the place of this setting: model, precision, ...
 };
 

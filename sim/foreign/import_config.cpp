@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
@@ -24,12 +25,51 @@ void merge(Facts& to, const Facts& from) {
     const bool was_default = found != to.end() && found->second.key.empty();
     if (found == to.end() || (was_default && !fact.key.empty())) {
       to[name] = fact;
+    } else if (found->second.key.starts_with("launcher.")) {
+      continue;  // accelerate's command line counts before its file
     } else if (!fact.key.empty() && found->second.value != fact.value) {
       fail_at(fact.place,
               fmt::format("{} makes {} {}, and {} of the other file makes it {}", fact.key, name,
                           fact.value, found->second.key, found->second.value));
     }
   }
+}
+
+/// A file that another one names, beside it. Paths with a folder may begin in one above, as those
+/// of a repository do.
+std::filesystem::path found_beside(const std::filesystem::path& file, const std::string& named) {
+  const int above = std::filesystem::path(named).has_parent_path() ? 4 : 0;
+  std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
+  for (int i = 0; i <= above; ++i, folder = folder.parent_path()) {
+    std::error_code none;
+    if (std::filesystem::is_regular_file(folder / named, none)) return folder / named;
+  }
+  return {};
+}
+
+/// Files that these name and nobody gave. What is not found is told as a setting that cannot be
+/// said, unless it says something by itself.
+std::vector<std::pair<std::filesystem::path, std::string>> files_named_by(
+    const std::filesystem::path& file, Translation& told,
+    const std::function<bool(const std::string&)>& has_format) {
+  std::vector<std::pair<std::filesystem::path, std::string>> more;
+  for (NamedFile& one : told.named) {
+    Told& setting = one.setting;
+    const auto path = one.unless.empty() && !has_format(one.format)
+                          ? found_beside(file, setting.value)
+                          : std::filesystem::path();
+    if (!path.empty()) more.emplace_back(path, one.format);
+    if (has_format(one.format) || !path.empty()) {
+      setting.what = "its settings count, too";
+      told.mapped.push_back(setting);
+    } else if (!one.says_some) {
+      setting.what = fmt::format(
+          "{}; give both files: `rehearse import config A B`",
+          one.unless.empty() ? "that file says how it trains, and is not there" : one.unless);
+      told.cannot.push_back(setting);
+    }
+  }
+  return more;
 }
 
 /// The first file's format is whose framework it is, but for DeepSpeed, which trains for others.
@@ -57,12 +97,22 @@ ImportedConfig import_config(const std::vector<std::filesystem::path>& files,
   std::vector<ConfigFile> all;
   ImportedConfig made;
   const std::string name = files.front().string();
-  for (const auto& file : files) {
-    all.push_back(
-        read_config_file(file, files.size() == 1 ? options.format : "", options.function));
-    const Translation told = translate(all.back().entries, *all.back().format);
+  std::vector<std::pair<std::filesystem::path, std::string>> queue;
+  for (const auto& file : files) queue.emplace_back(file, files.size() == 1 ? options.format : "");
+  for (std::size_t i = 0; i < queue.size(); ++i)
+    all.push_back(read_config_file(queue[i].first, queue[i].second, options.function));
+  const auto has_format = [&](const std::string& format) {
+    return std::ranges::any_of(all, [&](const auto& one) { return one.format->name == format; });
+  };
+  for (std::size_t i = 0; i < queue.size(); ++i) {
+    const std::filesystem::path file = queue[i].first;
+    Translation told = translate(all[i].entries, *all[i].format);
+    for (const auto& [path, format] : files_named_by(file, told, has_format)) {
+      queue.emplace_back(path, format);
+      all.push_back(read_config_file(path, format, ""));
+    }
     if (options.asked.model.empty() || files.size() == 1)
-      check_understood(all.back().entries, told, *all.back().format, file.string());
+      check_understood(all[i].entries, told, *all[i].format, file.string());
     merge(made.told.facts, told.facts);
     append(made.told.mapped, told.mapped);
     append(made.told.no_effect, told.no_effect);
@@ -75,7 +125,7 @@ ImportedConfig import_config(const std::vector<std::filesystem::path>& files,
   if (!made.told.cannot.empty() && !options.allow) fail_cannot(made.told.cannot);
   const std::string framework = framework_of(all, made.told.facts);
   answer(options.asked, made.told.facts);
-  check_complete(made.told, options.asked, files.size() == 1, name);
+  check_complete(made.told, options.asked, all.size() == 1, name);
   tell_defaults(made.told, options.asked);
   made.scenario = assemble(made.told.facts, framework, options.asked, name);
   if (options.read_back) read_back(made.scenario, name);

@@ -32,16 +32,16 @@ class Settings {
   std::map<std::string, std::string> values_;
 };
 
-void check_kind(const Entry& entry, Rule::Kind kind) {
+/// `value` is the entry's without what its rule cuts off.
+void check_kind(const Entry& entry, const std::string& value, Rule::Kind kind) {
   const auto fail = [&](const char* expected) {
     fail_at(entry.place,
             fmt::format("{}: expected {}; got \"{}\"", entry.key, expected, entry.said),
-            decimal_number(entry.value) ? "" : "put a value in its place, in a copy");
+            decimal_number(value) ? "" : "put a value in its place, in a copy");
   };
-  if (kind == Rule::Kind::flag && entry.value != "true" && entry.value != "false")
-    fail("true or false");
+  if (kind == Rule::Kind::flag && value != "true" && value != "false") fail("true or false");
   if (kind == Rule::Kind::flag || kind == Rule::Kind::word) return;
-  const auto number = decimal_number(entry.value);
+  const auto number = decimal_number(value);
   if (kind == Rule::Kind::number) {
     if (!number || *number < 0) fail("a number of 0 or more");
     return;
@@ -141,6 +141,12 @@ class Translator {
       for (const auto& [name, as] : rule.set) made_.facts.try_emplace(name, Fact{as, "", {}, 0});
       return;
     }
+    if (!rule.names.empty() && entry.value != "null") {
+      const bool says_some = !rule.set.empty();
+      made_.named.push_back(
+          {{entry.key, entry.said, "", entry.place, ""}, rule.names, entry.unless, says_some});
+      if (!says_some) return;
+    }
     const bool says_null = std::ranges::find(rule.is, "null") != rule.is.end();
     if (entry.value == "null" && !says_null && !looked_up(rule, "null"))
       return tell(made_.no_effect, entry, "");
@@ -169,13 +175,17 @@ class Translator {
     } else if (rule.to.empty() && rule.set.empty()) {
       return tell(made_.cannot, entry, rule.cannot, rule.about);
     } else if (!rule.to.empty()) {
-      for (const std::string& part : rule.cut)
-        if (value.starts_with(part)) value.erase(0, part.size());
+      for (const std::string& part : rule.cut) {
+        if (value.starts_with(part))
+          value.erase(0, part.size());
+        else if (value.ends_with(part))
+          value.resize(value.size() - part.size());
+      }
       const bool is_number = rule.kind == Rule::Kind::flag && (value == "1" || value == "0");
       if (is_number)
         value = value == "1" ? "true" : "false";
       else
-        check_kind(entry, rule.kind);
+        check_kind(entry, value, rule.kind);
     }
     std::string what;
     const auto set = [&](const std::string& name, const std::string& as) {

@@ -346,6 +346,7 @@ std::string linear_name(const std::string& name) {
                                                              {"W_pack", "qkv"},
                                                              {"Wqkv", "qkv"},
                                                              {"out_proj", "o"},
+                                                             {"output_proj", "o"},
                                                              {"query", "q"},
                                                              {"key", "k"},
                                                              {"value", "v"},

@@ -302,6 +302,33 @@ BOOST_AUTO_TEST_CASE(options_take_the_place_of_what_a_file_says) {
   BOOST_TEST(has(scenario, "gradient_accumulation: 4"));
 }
 
+BOOST_AUTO_TEST_CASE(a_file_that_another_names_counts_too) {
+  const Scratch scratch;
+  const auto file =
+      scratch.write("jobs/train.sh",
+                    "accelerate launch --config_file configs/fsdp.yaml --num_processes 8 sft.py "
+                    "--model_name_or_path gpt2 --per_device_train_batch_size 2 --max_length 512\n");
+  ImportOptionsOfConfig options;
+  options.asked.on = "1xdgx_h100";
+  options.asked.model = "gpt2";
+  BOOST_CHECK_EXCEPTION(import_config({file}, options), InputError, [](const InputError& wrong) {
+    return has(wrong.what(), "train.sh:1:33") && has(wrong.what(), "give both files");
+  });
+  options.allow = true;
+  BOOST_TEST(has(import_config({file}, options).scenario, "strategy: {ddp: {}}"));
+  options.allow = false;
+  // The launcher's own count stands before its file's.
+  const auto other =
+      scratch.write("fsdp.yaml",
+                    "distributed_type: FSDP\nmixed_precision: bf16\nnum_processes: 4\n"
+                    "fsdp_config: {fsdp_version: 2, fsdp_reshard_after_forward: true}\n");
+  const std::string given = import_config({file, other}, options).scenario;
+  BOOST_TEST(has(given, "fsdp2:"));
+  std::filesystem::create_directories(scratch / "configs");
+  std::filesystem::rename(other, scratch / "configs/fsdp.yaml");
+  BOOST_TEST(import_config({file}, options).scenario == given);
+}
+
 }  // namespace
 BOOST_AUTO_TEST_SUITE_END()
 }  // namespace rehearse
