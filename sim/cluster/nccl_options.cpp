@@ -44,7 +44,7 @@ NcclVersion read_version(const Value& value) {
   const bool dotted = major.ec == std::errc{} && major.ptr != end && *major.ptr == '.';
   const auto minor = dotted ? std::from_chars(major.ptr + 1, end, version.minor) : major;
   const bool ends = minor.ptr == end || *minor.ptr == '.' || *minor.ptr == '+';
-  if (!dotted || minor.ec != std::errc{} || !ends || version.major < 1)
+  if (!dotted || minor.ec != std::errc{} || !ends || version.major < 2)
     value.fail("expected a version of NCCL; got \"" + text + "\"",
                "write it as NCCL prints it, such as `version: \"2.23.4\"`");
   return version;

@@ -186,6 +186,7 @@ std::optional<CostReport> cost_report(const Scenario& scenario, const Report& re
     if (grid) cost.co2_kg = *cost.energy_kwh * *grid / 1000;
   }
   const std::optional<double> price = usd_per_hour(scenario.cluster, scenario.train.market);
+  cost.prices = price_words(scenario.cluster, scenario.train.market);
   if (!price) return cost;
   const Node& spare = gpu_node(scenario.cluster);
   const double spare_price = usd_per_hour(spare, scenario.train.market).value_or(0);
@@ -198,7 +199,6 @@ std::optional<CostReport> cost_report(const Scenario& scenario, const Report& re
                 .energy = bill};
   const CostParts& parts = *cost.usd_by_part;
   cost.usd = parts.training + parts.failures + parts.start + parts.energy;
-  cost.prices = price_words(scenario.cluster, scenario.train.market);
   add_market_lines(scenario, lines);
   return cost;
 }

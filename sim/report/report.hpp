@@ -153,7 +153,8 @@ struct CostReport {
   std::optional<double> usd{};
   std::optional<CostParts> usd_by_part{};  ///< their sum is `usd`
   std::optional<double> energy_kwh{}, co2_kg{};
-  /// Which prices of a node these are, and of which date; see price_words().
+  /// Which prices of a node these are, and of which date; see price_words(). Without `usd` some
+  /// nodes have none.
   std::vector<std::string> prices{};
 };
 

@@ -11,7 +11,8 @@ void apply_micro_batch_size(const Value& strategy, Scenario& scenario) {
   const std::int64_t size = said->as_integer(1, kLargestBatch);
   if (scenario.batch_per_gpu % size != 0)
     said->fail(
-        fmt::format("model.batch_per_gpu {} is no multiple of {}", scenario.batch_per_gpu, size));
+        fmt::format("model.batch_per_gpu {} is no multiple of {}", scenario.batch_per_gpu, size),
+        fmt::format("a divisor of {}", scenario.batch_per_gpu));
   *micro_batches = static_cast<int>(scenario.batch_per_gpu / size);
   scenario.batch_per_gpu = size;
   scenario.assumptions.push_back(

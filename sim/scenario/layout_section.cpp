@@ -235,7 +235,8 @@ void check_order(const Map& map, const Layout& layout) {
     if (ranks != layout.mesh.pipeline)
       at_pipeline(map, "schedule")
           .fail(fmt::format("{} has {} ranks, pipeline_parallel {}", layout.order_file, ranks,
-                            layout.mesh.pipeline));
+                            layout.mesh.pipeline),
+                fmt::format("pipeline_parallel: {}, or a file of as many ranks", ranks));
     return;
   }
   if (layout.micro_batches % layout.gradient_accumulation != 0)
@@ -256,7 +257,8 @@ void check_split(const Map& map, const Layout& layout, const Model& model) {
   if (why_not.empty()) return;
   const bool given = !layout.split.empty();
   (given ? at_pipeline(map, "split") : at(map, "pipeline_parallel"))
-      .fail(why_not, given ? "" : "another degree, or pipeline: {split: [...]}");
+      .fail(why_not, given ? "a number of them for each stage, which add up to all"
+                           : "another degree, or pipeline: {split: [...]}");
 }
 
 }  // namespace

@@ -214,7 +214,8 @@ CostChoice read_profiled_model(const Value& value, Map& map, Scenario& scenario,
   if (const std::optional<Value> asked = map.optional("precision")) {
     if (parse_precision(asked->as_choice(precision_names())) != scenario.precision) {
       asked->fail(fmt::format("{} was measured in {}; got {}", stored.file,
-                              to_string(scenario.precision), asked->shown()));
+                              to_string(scenario.precision), asked->shown()),
+                  "leave it out");
     }
   } else {
     scenario.assumptions.push_back("model.precision = " + to_string(scenario.precision));

@@ -59,6 +59,10 @@ const OptimizerKeys& of_optimizer() {
 /// `state_dtype: fp32 | bf16 | fp16` and `master_dtype: fp32 | none`.
 void read_formats(Map& map, Optimizer& optimizer) {
   if (const auto bytes = of_optimizer().state_dtype.in(map)) {
+    if (optimizer.kind == OptimizerKind::adamw_8bit)
+      map.at_key("state_dtype")
+          .fail("the states of adamw_8bit have 8 bits",
+                "write adamw for states of other types, or leave state_dtype out");
     if (optimizer_memory(optimizer).states == 0) {
       map.at_key("state_dtype")
           .fail(fmt::format("{} keeps no state", to_string(optimizer.kind)), "leave it out");
@@ -104,12 +108,13 @@ Optimizer read_optimizer_section(const Value& value, Framework& framework, Preci
   if (has_fused_option(optimizer.kind)) {
     Map& options = named.options;
     const bool asked = options.has("foreach");
-    const bool fused = framework.flag("optimizer.fused") && !asked;
-    if (!asked && !options.has("fused")) framework.note("optimizer.fused");
-    optimizer.fused = of_optimizer().fused.in(options, fused);
     const bool lists = framework.find("optimizer.foreach") != "false";
+    const bool foreach = of_optimizer().foreach.in(options, lists);
+    const bool fused = framework.flag("optimizer.fused") && !(asked && foreach);
+    if (!(asked && foreach) && !options.has("fused")) framework.note("optimizer.fused");
+    optimizer.fused = of_optimizer().fused.in(options, fused);
     if (!asked && !optimizer.fused && !lists) framework.note("optimizer.foreach");
-    if (asked || !optimizer.fused) optimizer.foreach = of_optimizer().foreach.in(options, lists);
+    if (asked || !optimizer.fused) optimizer.foreach = foreach;
     if (asked && optimizer.fused && optimizer.foreach) {
       options.require("foreach").fail("an optimizer is either fused or foreach",
                                       "leave one of them out");
@@ -121,6 +126,9 @@ Optimizer read_optimizer_section(const Value& value, Framework& framework, Preci
   if (!muon && optimizer_memory(optimizer).states > 0)
     optimizer.paged = keys.paged.in(named.options).value_or(optimizer.paged);
   if (!muon) optimizer.offload = keys.offload.in(named.options).value_or(optimizer.offload);
+  if (optimizer.offload && optimizer.paged)
+    named.options.at_key("paged").fail("states are either paged or the host's",
+                                       "leave out paged or offload");
   if (!optimizer.offload)
     optimizer.in_backward = keys.in_backward.in(named.options).value_or(optimizer.in_backward);
   optimizer.clip_grad = keys.clip_grad.in(named.options);

@@ -110,7 +110,8 @@ std::vector<Straggler> read_stragglers(Map& run, std::size_t ranks) {
     const Value rank = map.require("rank");
     const auto index =
         static_cast<std::size_t>(rank.as_integer(0, static_cast<std::int64_t>(ranks) - 1));
-    if (!seen.insert(index).second) rank.fail(fmt::format("rank {} is listed twice", index));
+    if (!seen.insert(index).second)
+      rank.fail(fmt::format("rank {} is listed twice", index), "leave one of them out");
     const std::optional<Value> delay = map.optional("delay");
     if (!delay) map.require("slowdown");
     stragglers.push_back({index, number_within(map, "slowdown", 1, 1, 1000),

@@ -10,11 +10,23 @@
 namespace rehearse::inline scenario {
 namespace {
 
-void check_fsdp(Map& options, const ShardedParameters& fsdp, std::size_t ranks) {
-  if (fsdp.shard_group == 0) return;
-  if (ranks % static_cast<std::size_t>(fsdp.shard_group) == 0) return;
-  options.require("shard_group")
-      .fail(fmt::format("{} ranks do not divide into groups of {}", ranks, fsdp.shard_group));
+/// Groups that shard divide the ranks, and what is left after forward divides those.
+void check_fsdp(Map& options, const ShardedParameters& fsdp, const Cluster& cluster,
+                std::size_t ranks) {
+  const auto of_node = static_cast<std::size_t>(cluster.groups.front().node.gpus);
+  const std::size_t group =
+      fsdp.shard_group > 0 ? static_cast<std::size_t>(fsdp.shard_group) : of_node;
+  if (fsdp.hybrid() && (group == 0 || ranks % group != 0))
+    options.require(options.has("shard_group") ? "shard_group" : "sharding")
+        .fail(fmt::format("{} ranks do not divide into groups of {}", ranks, group),
+              fmt::format("shard_group: a divisor of {}", ranks));
+  const std::size_t sharing = fsdp.hybrid() ? group : ranks;
+  const auto part = static_cast<std::size_t>(fsdp.post_forward_group);
+  if (part == 0 || (part < sharing && sharing % part == 0)) return;
+  options.require("reshard_after_forward")
+      .fail(fmt::format("{} are no part of the {} ranks that share parameters, as FSDP2 asks", part,
+                        sharing),
+            "another number, true or false");
 }
 
 /// Autocast and param_dtype are of one 16-bit type, and what was measured is of the precision that
@@ -48,7 +60,8 @@ void check_parameter_server(Map& options, const Strategy& strategy, const Cluste
   if (static_cast<std::size_t>(ps.backup_workers) >= workers) {
     options.require("backup_workers")
         .fail(fmt::format("{} of {} workers as backup leave none whose gradients count",
-                          ps.backup_workers, workers));
+                          ps.backup_workers, workers),
+              fmt::format("at most {}", workers - 1));
   }
   if (static_cast<std::size_t>(ps.sampled_workers) > workers) {
     options.require("sampled_workers")
@@ -100,7 +113,8 @@ void check_strategy_section(const Value& value, const CostChoice& choice,
   Map options = named.require(*kind).as_map();
   if (const auto fsdp = sharded_in(scenario.strategy); fsdp && !scenario.strategy.layout) {
     const std::size_t apart = replica_count(scenario.strategy, scenario.cluster);
-    check_fsdp(options, *fsdp, scenario.cluster.gpu_count() / std::max<std::size_t>(1, apart));
+    check_fsdp(options, *fsdp, scenario.cluster,
+               scenario.cluster.gpu_count() / std::max<std::size_t>(1, apart));
     check_mixed_precision(options, *fsdp, choice, scenario);
   }
   if (server_in(scenario.strategy) != nullptr)

@@ -89,8 +89,9 @@ std::string pace_sentence(const Report& report) {
 std::string cost_text(const Report& report) {
   if (!report.cost) return "";
   if (!report.cost->usd)
-    return fmt::format("; that is {} GPU hours, and nobody gives their price",
-                       rounded(report.cost->gpu_hours, place_of(report.cost->gpu_hours, {})));
+    return fmt::format("; that is {} GPU hours, and nobody gives {}",
+                       rounded(report.cost->gpu_hours, place_of(report.cost->gpu_hours, {})),
+                       report.cost->prices.empty() ? "their price" : "the price of some nodes");
   const auto interval = interval_of(report, "cost.usd");
   const double place = place_of(*report.cost->usd, interval);
   std::string text = fmt::format(" and cost {} USD", rounded(*report.cost->usd, place));

@@ -203,7 +203,7 @@ class Rules {
     // A first stage may have the embeddings alone, and a last one the loss.
     if (!l_.even_split && t_.layers + 2 < chunks)
       refuse("pipeline_parallel",
-             fmt::format("{} blocks are too few for {} stages", t_.layers, chunks), "",
+             fmt::format("{} blocks are too few for {} stages", t_.layers, chunks), "fewer stages",
              fmt::format("{} blocks are too few for the stages", t_.layers));
     if (l_.virtual_stages > 1 && l_.micro_batches > 0 && l_.micro_batches % degree != 0)
       refuse("virtual_stages",
@@ -224,14 +224,16 @@ class Rules {
           fmt::format("tensor {} x context {} x pipeline {} = {} GPUs of a replica do not "
                       "divide {} GPUs",
                       m.tensor, m.context, l_.pipeline, replica, l_.gpus),
-          "", fmt::format("a replica does not divide {} GPUs", l_.gpus));
+          "degrees whose product divides them",
+          fmt::format("a replica does not divide {} GPUs", l_.gpus));
     const std::int64_t stage = l_.gpus / l_.pipeline;
     const std::int64_t experts = std::int64_t{m.expert} * m.expert_tensor;
     if (t_.experts && stage % experts != 0)
       refuse("expert_parallel",
              fmt::format("expert {} x expert_tensor {} = {} GPUs do not divide a stage's {} GPUs",
                          m.expert, m.expert_tensor, experts, stage),
-             "", "expert_parallel does not divide a stage's GPUs");
+             fmt::format("degrees whose product divides {}", stage),
+             "expert_parallel does not divide a stage's GPUs");
     else if (t_.experts && !l_.stages_agree)
       refuse("order",
              fmt::format(

@@ -109,11 +109,16 @@ std::vector<std::string> derived_rates(const ParameterServer& options, const Clu
   std::vector<std::string> rates;
   if (options.apply_rate) return rates;
   const double moved = moved_per_gradient_byte(options, optimizer, precision);
+  const double updated = moved_per_updated_byte(options, optimizer, precision);
   for (const HostTraffic& traffic : server_traffic(options, cluster)) {
     std::string text =
         fmt::format("{} ({} to {}) of gradients, by {} thread{} in its host's memory",
                     format(traffic.best / moved), format(traffic.low / moved),
                     format(traffic.high / moved), traffic.threads, traffic.threads == 1 ? "" : "s");
+    // A rate that is stated has the update within it.
+    if (updated > 0)
+      text +=
+          fmt::format("; parameters are updated after them, at {}", format(traffic.best / updated));
     if (std::ranges::find(rates, text) == rates.end()) rates.push_back(std::move(text));
   }
   return rates;
