@@ -26,10 +26,11 @@ struct ImportOptionsOfConfig {
 };
 
 /// Reads one file, or several that belong together (a training's and that of its DeepSpeed), whose
-/// facts add up. The scenario has been read back and its schedule made, unless `read_back` is
-/// false. InputError where a file is none of these or trains otherwise (with rewards), where a
-/// setting changes the answer and cannot be said here and is not allowed to, where something is
-/// missing, and where nothing is understood. MissingError where a file cannot be read.
+/// facts add up, and files that their settings name, where these are found. The scenario has been
+/// read back and its schedule made, unless `read_back` is false. InputError where a file is none of
+/// these or trains otherwise (with rewards), where a setting changes the answer and cannot be said
+/// here and is not allowed to, where something is missing, and where nothing is understood.
+/// MissingError where a file cannot be read.
 ImportedConfig import_config(const std::vector<std::filesystem::path>& files,
                              const ImportOptionsOfConfig& options);
 
