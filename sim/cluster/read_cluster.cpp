@@ -107,6 +107,24 @@ void check_burst(Map& map, const Cluster& cluster) {
             "give the nodes nic_burst, too");
 }
 
+/// NCCL refuses a job whose NCCL_ALGO names none that runs there (src/enqueue.cc: "no
+/// algorithm/protocol available"), and one of a ring or a tree always does.
+void check_algorithms(Map& map, const Cluster& cluster) {
+  const auto by_switch = [](NcclAlgorithm one) {
+    return one == NcclAlgorithm::nvls || one == NcclAlgorithm::nvls_tree;
+  };
+  const std::vector<NcclAlgorithm>& asked = cluster.nccl.algorithms;
+  const bool adds = std::ranges::any_of(cluster.groups, [](const NodeGroup& group) {
+    return group.node.gpu.architecture->bounds.nvls_channels > 0;
+  });
+  if (asked.empty() || adds || !std::ranges::all_of(asked, by_switch) || !map.has("nccl")) return;
+  map.require("nccl")
+      .as_map()
+      .at_key("algorithms")
+      .fail("no switch of these nodes adds up, which NVLS needs",
+            "name Ring, too, or leave it out");
+}
+
 /// After all keys were read: first that none is unknown, as a misspelt one leaves others without
 /// what they need.
 void finish(Map& map, const Cluster& cluster) {
@@ -115,6 +133,7 @@ void finish(Map& map, const Cluster& cluster) {
     map.require("busy_cores").fail("busy_cores needs shared_cores", "give shared_cores, too");
   check_size(map.where(), cluster);
   check_burst(map, cluster);
+  check_algorithms(map, cluster);
 }
 
 NodeGroup read_group(const Value& value, std::size_t index, bool needs_network) {

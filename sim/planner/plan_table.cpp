@@ -243,14 +243,15 @@ std::string plan_table(const PlanResult& result, const PlanTable& options) {
   const std::size_t top =
       options.detail == Detail::brief ? std::min(kFew, options.top) : options.top;
   if (!result.ranking.empty()) put_ranking(result, top, page);
-  if (options.detail == Detail::brief) {
+  const bool brief = options.detail == Detail::brief;
+  if (brief && result.choice) {
     page.line(
         page.ink(Ink::faint, "-v: why others were rejected, and what would change the choice"));
     return page.text();
   }
   put_rejected(result, page);
   put_changes(result, page);
-  put_grounds(result, page);
+  if (!brief) put_grounds(result, page);
   return page.text();
 }
 
