@@ -117,7 +117,8 @@ void tell_defaults(Translation& told, const Asked& asked) {
       !has(told.facts, "rl.algorithm"))
     told.left.push_back({"(no length)", "", "the network's own length, or --sequence N", {}, ""});
   for (const auto& [name, fact] : told.facts)
-    if (fact.key.empty() && (name == "micro_batch" || name == "model.sequence") &&
+    if (fact.key.empty() &&
+        (name == "micro_batch" || (name == "model.sequence" && !has(told.facts, "rl.algorithm"))) &&
         asked.option(name == "micro_batch" ? "batch" : "sequence").empty())
       told.left.push_back({name == "micro_batch" ? "(no batch)" : "(no length)",
                            "",
@@ -142,6 +143,8 @@ void read_back(const std::string& scenario, const std::string& name) {
       option = "; or add --model NAME (`rehearse list models`), or --model config.json";
     else if (why.find("remedy: ") == std::string::npos && says("model.transformer"))
       option = "\nremedy: add --model NAME (`rehearse list models`), or --model config.json";
+    else if (says("rl.lengths."))
+      option = "; here of --lengths, which has the mean of prompts and then that of responses";
     else if (says("no whole number of micro-batches"))
       option = "; here --batch N, --accumulation N or --on with as many GPUs as it was written for";
     throw InputError(

@@ -171,6 +171,12 @@ bool is_of_rewards(const std::string& asked) {
                              [](const auto& one) { return one.first == "rl.algorithm"; });
 }
 
+/// Whether a format stands on another one, or on one that does.
+bool extends(const std::string& format, const std::string& other) {
+  const std::string base = format_of(format_name(format)).base;
+  return !base.empty() && (base == other || extends(base, other));
+}
+
 }  // namespace
 
 ConfigFile read_config_file(const std::filesystem::path& file, const std::string& asked,
@@ -185,8 +191,7 @@ ConfigFile read_config_file(const std::filesystem::path& file, const std::string
     refuse_foreign_file(text, name);
   if (!is_config && asked.empty()) fail_unknown(text, name);
   // A framework's name is the supervised format's: what trains with pairs extends it.
-  const bool is_more =
-      is_config && is_of_rewards(format) && format_of(format_name(format)).base == asked;
+  const bool is_more = is_config && is_of_rewards(format) && extends(format, asked);
   if (!asked.empty() && !is_more) format = asked;
   ConfigFile made;
   made.format = &format_of(format_name(format));

@@ -101,6 +101,11 @@ void fill_batch(Facts& facts, const Asked& asked, const std::string& name) {
   if (const std::int64_t mini = count_of(facts, "rl_mini"); mini > 0) updates = prompts / mini;
   if (update > 0 && !pairs) updates = prompts * of_prompt(facts) / update;
   if (updates > 1) say(facts, "rl.updates", std::to_string(updates));
+  // TRL's steps are the optimizer's, of which each response has as many as there are iterations.
+  const std::int64_t steps = count_of(facts, "train.steps");
+  if (const std::int64_t epochs = count_of(facts, "rl.epochs");
+      has(facts, "rl_of_micro") && steps > 0 && epochs > 1)
+    say(facts, "train.steps", std::to_string(std::max<std::int64_t>(1, steps / epochs)));
   // A micro-batch of pairs has two sequences of each.
   if (pairs) say(facts, "micro_batch", std::to_string(2 * count_of(facts, "micro_batch")));
 }
@@ -111,8 +116,10 @@ void fill_sample(Facts& facts, const Means& means) {
   double prompt = number_of(facts, "rl.lengths.prompt.limit");
   double response = number_of(facts, "rl.lengths.response.limit");
   if (total > 0) {
-    if (prompt == 0) prompt = std::min(total / 2, std::max(1.0, 4 * means.prompt));
-    if (response == 0 || response + prompt > total) response = total - prompt;
+    // A response may have what its prompt leaves of both together: prompts are as long as their
+    // mean.
+    if (prompt == 0 || means.prompt <= prompt) prompt = std::ceil(means.prompt);
+    if (response == 0 || response + prompt > total) response = std::max(1.0, total - prompt);
     say_number(facts, "rl.lengths.prompt.limit", prompt);
     say_number(facts, "rl.lengths.response.limit", response);
   }

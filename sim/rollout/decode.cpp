@@ -325,15 +325,20 @@ DecodeModel::Steady DecodeModel::steady(double sequences, double prompt, double 
   const Seconds mixed = step(sequences, context, part, prompt).total();
   steady.time_per_output_token =
       (1 - steady.prompt_steps) * steady.decode.total() + steady.prompt_steps * mixed;
-  const double chunks = std::ceil(prompt / chunk);
   if (engine_.prompts_alone) {
-    const Seconds alone = chunks * step(0, context, chunk, prompt).total();
-    steady.prompt_steps = std::min(1.0, chunks * sequences / response);
-    steady.time_per_output_token = steady.decode.total() + sequences / response * alone;
-    steady.time_to_first_token = alone;
+    // Those that came during one decoding step are taken together: so many in the mean, where any
+    // came and they come at random.
+    const double come = sequences / response;
+    const double taken = std::clamp(prompt * come / -std::expm1(-come), chunk,
+                                    std::max(chunk, engine_.prefill_tokens));
+    const Seconds alone = step(0, context, taken, prompt).total();
+    steady.prompt_steps = std::min(1.0, a_step / taken);
+    steady.time_per_output_token = steady.decode.total() + a_step / taken * alone;
+    steady.time_to_first_token = std::ceil(prompt / taken) * alone;
     return steady;
   }
-  steady.time_to_first_token = chunks * step(sequences - 1, context, chunk, prompt).total();
+  steady.time_to_first_token =
+      std::ceil(prompt / chunk) * step(sequences - 1, context, chunk, prompt).total();
   return steady;
 }
 

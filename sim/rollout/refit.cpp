@@ -24,6 +24,19 @@ Refit refit_of(const RlOptions& options, double parameters) {
   return {at("rate"), {at("high"), at("low")}};
 }
 
+Refit sleep_of(const RlOptions& options, Bytes bytes) {
+  if (options.generator.sleep_rate) {
+    const Seconds time = 2 * (bytes / *options.generator.sleep_rate);
+    return {time, {time, time}};
+  }
+  const auto document = Document::load(platforms_path("refits.yaml"));
+  Map asleep = document->root().as_map().require("asleep").as_map();
+  const auto time = [&](const char* rate) {
+    return bytes / asleep.require(rate).as_bytes_per_second();
+  };
+  return {time("out") + time("in"), {2 * time("high"), time("low") + time("in")}};
+}
+
 Seconds preparation() {
   const auto document = Document::load(platforms_path("refits.yaml"));
   return document->root().as_map().require("prepare").as_map().require("each").as_seconds();

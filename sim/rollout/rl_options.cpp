@@ -93,8 +93,10 @@ Fields<GeneratorOptions> generator_fields() {
       field("sleeps", &G::sleeps, "It gives its memory back while the trainer computes.",
             "vLLM enable_sleep_mode"),
       field("trainer_sleeps", &G::trainer_sleeps,
-            "Parameters and optimizer are in host memory while it generates.",
-            "verl param_offload, optimizer_offload")};
+            "Parameters and optimizer are in host memory but where they are computed with.",
+            "verl param_offload, optimizer_offload"),
+      silent("sleep_rate", &G::sleep_rate, "At which they go there and come back, of a GPU.",
+             "platforms/refits.yaml")};
 }
 
 Fields<StalenessOptions> staleness_fields() {
@@ -206,6 +208,9 @@ void check_teacher(Map& map, const RlOptions& rl) {
 
 void check_rl(Map& map, RlOptions& rl) {
   check_teacher(map, rl);
+  for (const char* key : {"epochs", "updates"})
+    if (rl.algorithm == RlAlgorithm::scoring && map.has(key))
+      map.at_key(key).fail("scoring trains nothing: its sequences pass once", "leave it out");
   if (rl.sequences() > kMostOfAStep)
     map.at_key("prompts").fail(
         fmt::format("a step of {} sequences is more than {}", rl.sequences(), kMostOfAStep),

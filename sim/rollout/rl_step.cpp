@@ -6,18 +6,17 @@
 #include <cmath>
 #include <numeric>
 #include <stdexcept>
+#include <tuple>
 
-#include "base/child_process.hpp"
 #include "base/error.hpp"
 #include "economy/price.hpp"
 #include "predict/measured_job.hpp"
 #include "predict/predict.hpp"
-#include "predict/report_of.hpp"
 #include "report/common_errors.hpp"
-#include "rollout/forward_pass.hpp"
 #include "rollout/refit.hpp"
 #include "rollout/rl_generator.hpp"
 #include "rollout/samples.hpp"
+#include "rollout/trainer_run.hpp"
 #include "scenario/training_part.hpp"
 #include "view/views.hpp"
 
@@ -26,77 +25,6 @@ namespace {
 
 /// Context and CUDA graphs of an engine that sleeps (vLLM's sleep mode frees weights and cache).
 constexpr double kAsleep = 2.0 * 1024 * 1024 * 1024;
-
-/// Forward passes alone, on the trainer's layout, need this.
-Report forward_report(Scenario trainer) {
-  trainer.trains = false;
-  return report_from_json(in_child_process([&] {
-    Machine machine = machine_of(trainer);
-    machine.schedule = forward_passes(std::move(machine.schedule));
-    const Options brief{.find_largest_batch = false, .intervals = false, .memory_interval = true};
-    return to_json(predict(trainer, std::move(machine), brief).report);
-  }));
-}
-
-/// Parameters, gradients and the optimizer's state at the peak: what a network that is trained,
-/// too, holds beside it.
-Bytes trained_state(const MemoryReport& memory) {
-  Bytes sum;
-  for (const MemoryKind kind :
-       {MemoryKind::parameters, MemoryKind::gradients, MemoryKind::optimizer_state})
-    sum += memory.at_peak.by_kind[static_cast<std::size_t>(kind)];
-  return sum;
-}
-
-/// Trainer's passes over the step's sequences that are no updates.
-int forward_passes_of(const RlOptions& options) {
-  if (options.algorithm == RlAlgorithm::kto) return 1;  // of its KL term
-  if (options.algorithm == RlAlgorithm::scoring) return 1;
-  if (!generates(options.algorithm)) return 0;
-  return (options.old_log_probs ? 1 : 0) + (options.has_critic() ? 1 : 0);
-}
-
-/// A GPU's part of the parameters at the peak.
-Bytes parameters_of(const Report& report) {
-  const auto kind = static_cast<std::size_t>(MemoryKind::parameters);
-  return report.memory ? report.memory->at_peak.by_kind[kind] : Bytes(0);
-}
-
-/// The verdict where the GPU's memory is known.
-std::optional<MemoryFit> known_fit(const Report& report) {
-  const std::optional<MemoryFit> fit = memory_fit(report);
-  return fit && fit->capacity > Bytes(0) ? fit : std::nullopt;
-}
-
-TrainerRun play(const RlOptions& options, Scenario trainer, bool needs_forward, bool intervals) {
-  TrainerRun run;
-  run.parts.micro_batches = set_micro_batches(options, trainer);
-  run.parts.samples = samples_of_update(options, trainer);
-  const Report report = report_of(
-      trainer, {.find_largest_batch = false, .intervals = intervals, .memory_interval = true});
-  run.parts.update = report.step_time;
-  if (intervals) run.update = {report.step_time, report.step_time};
-  for (const KeyBounds& one : report.intervals)
-    if (intervals && one.key == "step_time_s")
-      run.update = {Seconds(one.bounds.low), Seconds(one.bounds.high)};
-  run.parts.memory = known_fit(report);
-  if (needs_forward) {
-    const bool copies = copies_policy(options, trainer) && !generates(options.algorithm);
-    const Report forward = forward_report(std::move(trainer));
-    run.parts.forward = forward.step_time;
-    if (copies) run.reference = parameters_of(forward);
-    if (options.algorithm == RlAlgorithm::scoring) run.parts.memory = known_fit(forward);
-  }
-  if (!report.memory) return run;
-  if (options.has_critic() && run.parts.memory)
-    run.parts.memory = with_beside(*run.parts.memory, trained_state(*report.memory));
-  const auto& by_kind = report.memory->at_peak.by_kind;
-  run.parts.context = report.memory->context;
-  run.parts.resident = parameters_of(report) +
-                       by_kind[static_cast<std::size_t>(MemoryKind::optimizer_state)] +
-                       report.memory->context;
-  return run;
-}
 
 void add_phase(const char* phase, const MemoryFit& own, Bytes beside, RlReport& report) {
   report.memory.push_back({phase, beside, with_beside(own, beside)});
@@ -122,28 +50,6 @@ void add_trainer_memory(const RlOptions& options, const TrainerRun& trainer, RlR
   if (trainer.teacher_memory)
     add_phase("teacher", *trainer.teacher_memory, trainer.parts.resident - trainer.parts.context,
               report);
-}
-
-void add_trainer_phases(const RlOptions& options, const TrainerRun& run, RlReport& report) {
-  const TrainerParts& parts = run.parts;
-  const auto updates = static_cast<double>(options.updates);
-  const Seconds forward = options.measured.forward * updates * parts.forward;
-  const auto phase = [&](const char* name, Seconds time) {
-    if (time > Seconds(0)) report.phases.push_back({name, time});
-  };
-  phase("rewards", options.reward);
-  const bool scores = options.algorithm == RlAlgorithm::scoring;
-  const Seconds prepare = generates(options.algorithm) ? preparation() : Seconds(0);
-  const int preparations = forward_passes_of(options) > 0 || options.has_reference() ? 2 : 1;
-  phase("preparation", preparations * prepare);
-  phase(options.has_critic() ? "log-probabilities, values" : "log-probabilities",
-        forward_passes_of(options) * forward);
-  const int references = options.algorithm == RlAlgorithm::kto ? 2 : 1;
-  if (options.has_reference()) phase("reference", references * forward);
-  phase("teacher", updates * run.teacher);
-  if (!scores)
-    phase("training", (options.has_critic() ? 2 : 1) * options.measured.training *
-                          static_cast<double>(options.epochs) * updates * parts.update);
 }
 
 Seconds sum(const std::vector<RlPhase>& phases) {
@@ -211,11 +117,13 @@ void add_generation(const RlQuestion& question, const TrainerRun& trainer, RlRep
   std::ranges::sort(report.ends);
   add_memory(generator, trainer.parts, report);
   const Refit refit = refit_of(options, static_cast<double>(question.trainer.model.parameters()));
+  const TrainerSleep sleep = trainer_sleep(options, trainer.parts);
   const EngineError& off = generator.model.engine().off;
   const Seconds training = sum(report.phases);
   Seconds generation = one.time, exposed_refit = refit.time;
   if (options.generator.colocated()) {
-    report.phases.insert(report.phases.begin(), {{"refit", refit.time}, {"generation", one.time}});
+    const Seconds weights = refit.time + sleep.before_generation;
+    report.phases.insert(report.phases.begin(), {{"refit", weights}, {"generation", one.time}});
     report.step = sum(report.phases);
   } else {
     const double limit = options.staleness.limit;
@@ -239,6 +147,12 @@ void add_generation(const RlQuestion& question, const TrainerRun& trainer, RlRep
   }
   errors.add(generation, {generation * std::exp(off.low), generation * std::exp(off.high)});
   if (exposed_refit > Seconds(0)) errors.add(refit.time, refit.ends);
+  errors.add(sleep.step.time, sleep.step.ends);
+  if (sleep.step.time > Seconds(0) && !options.generator.sleep_rate)
+    report.assumptions.push_back(fmt::format(
+        "rl.generator.sleep_rate: the trainer's states come and go in {} of a step, from {} to {} "
+        "(platforms/refits.yaml)",
+        format(sleep.step.time), format(sleep.step.ends.low), format(sleep.step.ends.high)));
   if (!is_measured(generator.model.gpu()))
     report.assumptions.push_back(fmt::format(
         "rl.generator: kernels and host on {} as on Hopper: no rows are of its generation",
@@ -307,6 +221,27 @@ Scenario read_teacher(Map& root, const Document& document, std::vector<std::stri
   return read_training_part(*document.with_overrides(changes));
 }
 
+/// Of the section `train`, a step's prompts are `rl.prompts`, and its tokens hang on responses.
+void check_train(const Map& train) {
+  for (const auto& [key, why, remedy] :
+       {std::tuple("like", "what post-training costs in reward is not predicted",
+                   "leave train.like (--like) out"),
+        std::tuple("tokens", "how many tokens a step of post-training has hangs on its responses",
+                   "train: {steps: 200}, or samples_per_epoch (prompts) and epochs"),
+        std::tuple("global_batch", "a step of post-training trains on rl.prompts, in rl.updates",
+                   "leave it out")})
+    if (train.has(key)) train.at_key(key).fail(why, remedy);
+}
+
+/// Steps of the whole training: epochs are of prompts, or of pairs.
+std::optional<std::int64_t> steps_of(const RlQuestion& question) {
+  const Train& train = question.trainer.train;
+  if (train.steps || !train.samples_per_epoch || !train.epochs) return train.steps;
+  const double prompts = static_cast<double>(*train.samples_per_epoch) * *train.epochs;
+  return static_cast<std::int64_t>(
+      std::ceil(prompts / static_cast<double>(question.options.prompts)));
+}
+
 }  // namespace
 
 RlQuestion read_rl_question(const Document& document, bool serves) {
@@ -325,9 +260,7 @@ RlQuestion read_rl_question(const Document& document, bool serves) {
     root.at_key("strategy")
         .fail("it accumulates no micro-batches, as an update's samples need",
               "ddp, fsdp and zero do");
-  if (root.has("train") && root.require("train").as_map().has("like"))
-    root.at_key("train").fail("what post-training costs in reward is not predicted",
-                              "leave train.like (--like) out");
+  if (root.has("train")) check_train(root.require("train").as_map());
   if (!question.options.teacher.empty())
     question.teacher = read_teacher(root, document, std::move(trainer.changes));
   if (!generates(question.options.algorithm) || !serves) return question;
@@ -347,20 +280,6 @@ void check_rl_question(const Document& document) {
   machine_of(question.trainer);
 }
 
-TrainerRun play_trainer(const RlQuestion& question, bool intervals) {
-  const RlOptions& options = question.options;
-  const bool needs_forward = forward_passes_of(options) > 0 || options.has_reference();
-  TrainerRun run = play(options, question.trainer, needs_forward, intervals);
-  if (question.teacher) {
-    Scenario teacher = *question.teacher;
-    set_micro_batches(options, teacher);
-    const Report forward = forward_report(std::move(teacher));
-    run.teacher = forward.step_time;
-    run.teacher_memory = known_fit(forward);
-  }
-  return run;
-}
-
 RlReport rl_step(const RlQuestion& question, const TrainerRun& trainer) {
   const RlOptions& options = question.options;
   RlReport report;
@@ -374,9 +293,9 @@ RlReport rl_step(const RlQuestion& question, const TrainerRun& trainer) {
   if (options.has_critic() && !options.critic)
     report.assumptions.emplace_back("rl.critic: true of ppo (verl algorithm.adv_estimator: gae)");
   report.usd_per_hour = price_of(question);
-  report.steps = question.trainer.train.steps;
+  report.steps = steps_of(question);
   report.trainer = trainer.parts;
-  add_trainer_phases(options, trainer, report);
+  report.phases = trainer_phases(options, trainer);
   Errors errors;
   const Seconds training = sum(report.phases) - options.reward;
   if (trainer.update)

@@ -20,8 +20,9 @@ struct TrainerParts {
   double samples = 0;              ///< of an update
   /// It is a GPU's: an update's, of `scoring` a forward pass's; nothing where it is not known.
   std::optional<MemoryFit> memory;
-  Bytes resident;  ///< parameters, optimizer's state and context, which stay at rest
-  Bytes context;   ///< of that, the CUDA context
+  Bytes resident;    ///< parameters, optimizer's state and context, which stay at rest
+  Bytes parameters;  ///< of that, one network's parameters; a critic has as many
+  Bytes context;     ///< of that, the CUDA context
 };
 
 /// The trainer's parts, with 90 % of an update's time.

@@ -41,6 +41,21 @@ std::string generation_lines(const RlReport& report) {
   return text;
 }
 
+/// Cents, and of less than ten of them three digits.
+std::string usd_words(double usd) {
+  return usd < 0.1 ? fmt::format("{:.3g}", usd) : fmt::format("{:.2f}", usd);
+}
+
+std::string trainer_line(const RlReport& report) {
+  const TrainerParts& parts = report.trainer;
+  const std::string batches =
+      fmt::format("{} micro-batches ({:.1f} samples)", parts.micro_batches, parts.samples);
+  if (report.options.algorithm == RlAlgorithm::scoring)
+    return fmt::format("forward passes     {} of {}\n", format(parts.forward), batches);
+  return fmt::format("update             {} of {}; forward alone {}\n", format(parts.update),
+                     batches, format(parts.forward));
+}
+
 std::string memory_line(const PhaseMemory& phase) {
   const MemoryFit& fit = phase.fit;
   std::string text = fmt::format(
@@ -67,8 +82,8 @@ std::string to_terminal(const RlReport& report, const std::vector<std::string>& 
       tokens_per_second(report), tokens_per_second(report) / static_cast<double>(report.gpus()),
       report.options.sequences(), report.tokens / static_cast<double>(report.options.sequences()));
   if (report.usd_per_hour)
-    text += fmt::format("price              {:.2f} USD a step, at {:.2f} USD an hour\n",
-                        *report.usd_per_step(), *report.usd_per_hour);
+    text += fmt::format("price              {} USD a step, at {:.2f} USD an hour\n",
+                        usd_words(*report.usd_per_step()), *report.usd_per_hour);
   if (report.steps)
     text += fmt::format("training           {} for {} steps\n",
                         format(static_cast<double>(*report.steps) * report.step), *report.steps);
@@ -79,10 +94,7 @@ std::string to_terminal(const RlReport& report, const std::vector<std::string>& 
   for (const RlPhase& phase : report.phases)
     text += fmt::format("{:<26} {:>10} {:>5.1f} %\n", phase.name, format(phase.time),
                         100 * (phase.time / report.step));
-  text += fmt::format(
-      "\nupdate             {} of {} micro-batches ({:.1f} samples); forward alone {}\n",
-      format(report.trainer.update), report.trainer.micro_batches, report.trainer.samples,
-      format(report.trainer.forward));
+  text += "\n" + trainer_line(report);
   if (generates(report.options.algorithm)) text += generation_lines(report);
   if (report.lag) text += lag_lines(*report.lag);
   for (const std::string& warning : report.warnings) text += "warning: " + warning + "\n";

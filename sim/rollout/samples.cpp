@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "predict/measured_job.hpp"
+#include "predict/predict.hpp"
 #include "rollout/rl_generator.hpp"
 #include "scenario/training_part.hpp"
 #include "strategy/program_builder.hpp"

@@ -241,8 +241,10 @@ def predict(x, r):
     part = np.minimum(r["prompt"], most)
     share = np.minimum(1, owed / part)
     mixed = step(x, r, r["batch"], context, np.maximum(owed, part), r["prompt"])
-    alone = np.ceil(r["prompt"] / most) * step(x, r, none, context, part, r["prompt"])
-    steady = np.where(r["engine"] == "sglang", decode + r["batch"] / r["response"] * alone,
+    come = r["batch"] / r["response"]  # prompts that came during one step are taken together
+    taken = np.clip(r["prompt"] * come / -np.expm1(-come), part, most)
+    alone = step(x, r, none, context, taken, r["prompt"])
+    steady = np.where(r["engine"] == "sglang", decode + owed / taken * alone,
                       (1 - share) * decode + share * mixed)
     return np.where(r["serial"] > 0, decode, steady)
 

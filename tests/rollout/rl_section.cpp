@@ -210,6 +210,73 @@ BOOST_AUTO_TEST_CASE(a_reference_of_pairs_is_a_copy_beside_the_policy) {
   BOOST_TEST(training(", lora: {rank: 16}", "true").beside.value() == 0);
 }
 
+Seconds time_of(const RlReport& report, const std::string& phase) {
+  const auto found = std::ranges::find(report.phases, phase, &RlPhase::name);
+  return found == report.phases.end() ? Seconds(0) : found->time;
+}
+
+/// verl brings parameters back for weights, log-probabilities and updates, and states for updates.
+BOOST_AUTO_TEST_CASE(a_trainer_that_sleeps_waits_for_its_states) {
+  const auto report = [](const std::string& generator) {
+    return rl_step(
+        read("{prompts: 64, generations: 4, generator: {" + generator + "}, " + kLengths + "}"));
+  };
+  const RlReport awake = report("memory: 0.5");
+  const RlReport asleep = report("memory: 0.5, trainer_sleeps: true, sleep_rate: 10GBps");
+  const TrainerParts& parts = awake.trainer;
+  const double each = 2 * parts.parameters.value() / 10e9;
+  const double all = 2 * (parts.resident - parts.context).value() / 10e9;
+  const auto more = [&](const char* phase) {
+    return (time_of(asleep, phase) - time_of(awake, phase)).value();
+  };
+  const auto near = boost::test_tools::tolerance(1e-6);
+  BOOST_TEST(each > 0);
+  BOOST_TEST(all > 2 * each);
+  BOOST_TEST(more("refit") == each, near);
+  BOOST_TEST(more("log-probabilities") == each, near);
+  BOOST_TEST(more("training") == all, near);
+  BOOST_TEST((asleep.step - awake.step).value() == 2 * each + all, near);
+  // Of platforms/refits.yaml: out at 2.6, in at 5.7 GB/s.
+  const RlReport usual = report("memory: 0.5, trainer_sleeps: true");
+  BOOST_TEST((time_of(usual, "training") - time_of(awake, "training")).value() ==
+                 all / 2 * (10 / 2.6 + 10 / 5.7),
+             near);
+}
+
+/// A critic is as large as its policy, and stays where that stays.
+BOOST_AUTO_TEST_CASE(a_critics_states_stand_beside_generation) {
+  const auto report = [](const std::string& rest) {
+    return rl_step(read("{prompts: 64, generations: 4, " + rest + kLengths + "}"));
+  };
+  const auto beside = [](const RlReport& one) {
+    return std::ranges::find(one.memory, "generation", &PhaseMemory::phase)->beside;
+  };
+  const RlReport grpo = report("algorithm: grpo, "), ppo = report("algorithm: ppo, ");
+  const Bytes context = grpo.trainer.context;
+  BOOST_TEST((beside(ppo) - context).value() == 2 * (beside(grpo) - context).value(),
+             boost::test_tools::tolerance(1e-9));
+  // It sleeps while the policy is updated, too.
+  const auto training = [](const RlReport& one) {
+    return std::ranges::find(one.memory, "training", &PhaseMemory::phase)->own();
+  };
+  const RlReport asleep = report("algorithm: ppo, generator: {trainer_sleeps: true}, ");
+  BOOST_TEST((training(asleep) == training(grpo)));
+  BOOST_TEST((training(ppo) > training(grpo)));
+}
+
+BOOST_AUTO_TEST_CASE(epochs_are_of_prompts) {
+  const auto steps = [](const std::string& train) {
+    return rl_step(read_rl_question(*Document::parse(
+                       scenario(std::string("{algorithm: dpo, prompts: 64, ") + kLengths + "}") +
+                           "train: {" + train + "}\n",
+                       "rl.yaml")))
+        .steps;
+  };
+  BOOST_TEST((steps("samples_per_epoch: 6500, epochs: 2") == 204));
+  BOOST_TEST((steps("steps: 100") == 100));
+  BOOST_TEST((steps("market: on_demand") == std::nullopt));
+}
+
 BOOST_AUTO_TEST_CASE(logs_tell_lengths_and_parts) {
   // verl-project/verl#1208, NVIDIA-NeMo/RL#1052 and a line of TRL's console, shortened.
   const auto verl = read_rl_log(

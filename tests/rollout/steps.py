@@ -7,8 +7,13 @@ The table of published steps is not the project's: give one with the columns sou
 mode, staleness_steps, model, gpu, gpus, gpus_gen, prompts, generations, max_len, mean_response,
 gen_layout, train_layout, and the parts step_s, gen_s, logprob_s, train_s, refit_s, wait_s. A row
 that says no mean length takes the one with which its own training (or that of the row in turn on as
-many GPUs) takes the time published: what is compared then are the other parts. Last, which of two
-ways on the same GPUs is the faster; no way's own time is in its length then, but of those in turn.
+many GPUs) takes the time published: what is compared then are the other parts. `points` are what a
+part's error is of the row's published step. Last, which of two ways on the same GPUs is the faster;
+no way's own time is in its length then, but of those in turn.
+
+verl's page has two cells exchanged since 2026-01: 32 GPUs in turn trained 313.81 s when it was
+first written (b25bb7d4f, 2025-10-17), before the other row had any figures. Only so do its parts
+and that row's make their steps.
 """
 import argparse
 import csv
@@ -27,6 +32,7 @@ H20 = ("{nodes: %d, node: {gpus: 8, gpu: H20, nvlink: 450GBps, nvlink_latency: 0
        "rdma}, fabric: {star: {}}}")
 CLUSTERS = {"H100": (8, "{use: dgx_h100, nodes: %d}"), "H20": (8, H20),
             "GB200": (4, "{use: dgx_gb200_nvl72, nodes: 1, gpus_per_node: %d}")}
+EXCHANGED = {"269.8": "313.81", "313.81": "269.80"}
 PARTS = {"generation": "gen_s", "log-probabilities": "logprob_s", "training": "train_s",
          "refit": "refit_s", "waiting for responses": "wait_s"}
 
@@ -43,6 +49,8 @@ class Case:
     """A row as a scenario of its framework's public recipe."""
 
     def __init__(self, row):
+        if row["where"].endswith("fully_async.md"):
+            row["train_s"] = EXCHANGED.get(row["train_s"], row["train_s"])
         self.row, self.mean = row, number(row, "mean_response")
         self.apart = row["mode"].startswith("async")
         self.nemo = row["framework"] == "NeMo-RL"
@@ -105,13 +113,13 @@ class Case:
         return (f"model: {{use: {model}, sequence: {most}, batch_per_gpu: 1, precision: "
                 f"bf16_master{recomputed}}}\ncluster: {cluster}\nstrategy: {strategy}\n{framework}"
                 f"optimizer: {{adamw: {{}}}}\nrl:\n  prompts: {prompts}\n  generations: {each}\n"
-                f"  updates: {prompts * each // 512}\n  lengths: {{prompt: {{mean: 130, limit: 512}}, response:"
-                f" {{mean: {self.mean:.1f}, deviation: {0.75 * self.mean:.1f}, limit: {most - 512}"
+                f"  updates: {prompts * each // 512}\n  lengths: {{prompt: {{mean: 130, limit: 130}}, response:"
+                f" {{mean: {self.mean:.1f}, deviation: {0.75 * self.mean:.1f}, limit: {most - 130}"
                 f"}}}}\n  reference: true\n  generator: {{engine: {engine}, memory: {memory}, "
                 f"tensor_parallel: {serving}, nodes: {own}}}\n  {lag}\n")
 
     def of_verl(self, model, cluster, own):
-        """verl/experimental/fully_async_policy/shell/dapo_7b_math_fsdp2_*.sh."""
+        """recipe/fully_async_policy/exp/qwen2-7B-math_*: fsdp_size 2, offload in turn alone."""
         most = int(number(self.row, "max_len"))
         lag = ""
         if own:
@@ -123,14 +131,14 @@ class Case:
         return (f"model: {{use: {model}, sequence: {4 * 2 * (2048 + most)}, batch_per_gpu: 1, "
                 "precision: bf16_master, loss: fused_logits, activation_checkpointing: "
                 "{units: [layers.*]}}\n"
-                f"cluster: {cluster}\nstrategy: {{fsdp2: {{shard_group: 8}}, context_parallel: "
+                f"cluster: {cluster}\nstrategy: {{fsdp2: {{shard_group: 2}}, context_parallel: "
                 "{degree: 4, method: ulysses}}\noptimizer: {adamw: {}}\nrl:\n  algorithm: dapo\n"
                 "  prompts: 512\n  generations: 16\n  updates: 16\n  balance: sequences\n"
                 f"  old_log_probs: {'false' if own else 'true'}\n"
                 "  lengths: {prompt: {mean: 150, limit: 2048}, response: {mean: "
                 f"{self.mean:.1f}, deviation: {self.mean:.1f}, limit: {most}}}}}\n"
-                f"  generator: {{engine: vllm_0_10, memory: 0.8, tensor_parallel: 4, nodes: {own}"
-                f"}}\n  {lag}\n")
+                f"  generator: {{engine: vllm_0_10, memory: 0.8, tensor_parallel: 4, nodes: {own}, "
+                f"trainer_sleeps: {'false' if own else 'true'}}}\n  {lag}\n")
 
 
 def predict(program, case, folder):
@@ -192,7 +200,8 @@ def main():
     cases = [Case(row) for row in csv.DictReader(open(asked.table, encoding="utf-8"))]
     cases = [one for one in cases if one.can_be_said() and asked.like in one.name()]
     lengths, errors, steps = {}, {}, []
-    print(f"{'row':<58} {'part':<22} {'published':>9} {'predicted':>9} {'error':>7}")
+    print(f"{'row':<58} {'part':<22} {'published':>9} {'predicted':>9} {'error':>7} "
+          f"{'points':>6}")
     for case in cases:
         key = (case.row["where"], case.gpus, case.row["max_len"])
         wrong, of_training = "", case.mean == 0
@@ -217,8 +226,10 @@ def main():
             error = predicted[part] / published - 1
             if not fitted:
                 errors.setdefault(part, []).append(abs(error))
+            points = 100 * (predicted[part] - published) / number(case.row, "step_s")
             print(f"{case.name():<58} {part:<22} {published:>9.1f} {predicted[part]:>9.1f} "
-                  f"{100 * error:>+6.1f}%{' (length from it)' if fitted else ''}", flush=True)
+                  f"{100 * error:>+6.1f}% {points:>+6.1f}{' (length from it)' if fitted else ''}",
+                  flush=True)
     for part, all_of in errors.items():
         print(f"{part}: {len(all_of)} rows, median {100 * statistics.median(all_of):.1f} %")
     order(steps)
