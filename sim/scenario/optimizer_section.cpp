@@ -79,6 +79,12 @@ void read_formats(Map& map, Optimizer& optimizer) {
   }
 }
 
+/// Adam on the host is one pass in the framework's own code.
+bool is_fused_on_host(const Framework& framework, const Optimizer& optimizer) {
+  const bool adam = optimizer.kind == OptimizerKind::adam || optimizer.kind == OptimizerKind::adamw;
+  return optimizer.offloads() && adam && framework.find("optimizer.fused_on_host") == "true";
+}
+
 /// Values that PyTorch's constructors take and on which no step's time depends.
 void refuse_values(Map& optimizer) {
   constexpr std::array<std::pair<const char*, const char*>, 6> kRemedies = {
@@ -104,11 +110,15 @@ std::vector<Key> optimizer_keys() { return of_optimizer().below(); }
 Optimizer read_optimizer_section(const Value& value, Framework& framework, Precision precision) {
   NamedOptions named = read_named_options(value, optimizer_names(), "an optimizer");
   Optimizer optimizer{.kind = parse_optimizer(named.name), .of = precision};
+  const bool muon = optimizer.kind == OptimizerKind::muon;
+  const OptimizerKeys& keys = of_optimizer();
+  if (!muon) optimizer.offload = keys.offload.in(named.options).value_or(optimizer.offload);
   if (has_fused_option(optimizer.kind)) {
     Map& options = named.options;
     const bool asked = options.has("foreach");
-    const bool fused = framework.flag("optimizer.fused") && !asked;
-    if (!asked && !options.has("fused")) framework.note("optimizer.fused");
+    const bool on_host = is_fused_on_host(framework, optimizer);
+    const bool fused = (framework.flag("optimizer.fused") || on_host) && !asked;
+    if (!asked && !options.has("fused") && !on_host) framework.note("optimizer.fused");
     optimizer.fused = of_optimizer().fused.in(options, fused);
     const bool lists = framework.find("optimizer.foreach") != "false";
     if (!asked && !optimizer.fused && !lists) framework.note("optimizer.foreach");
@@ -119,11 +129,8 @@ Optimizer read_optimizer_section(const Value& value, Framework& framework, Preci
     }
   }
   read_formats(named.options, optimizer);
-  const bool muon = optimizer.kind == OptimizerKind::muon;
-  const OptimizerKeys& keys = of_optimizer();
   if (!muon && optimizer_memory(optimizer).states > 0)
     optimizer.paged = keys.paged.in(named.options).value_or(optimizer.paged);
-  if (!muon) optimizer.offload = keys.offload.in(named.options).value_or(optimizer.offload);
   if (!muon)
     optimizer.offload_overlap =
         keys.offload_overlap.in(named.options).value_or(optimizer.offload_overlap);

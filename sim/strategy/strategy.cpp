@@ -140,7 +140,9 @@ std::string late_reduction(const Strategy& strategy) {
     return pipelined ? "strategy.pipeline_parallel: DeepSpeed's engine" + type : "";
   }
   if (const auto* megatron = sync_in<MegatronDdp>(strategy))
-    return megatron->overlap_grad_reduce ? "" : "overlap_grad_reduce = false";
+    return megatron->overlap_grad_reduce         ? ""
+           : megatron->use_distributed_optimizer ? "strategy.zero.overlap_grad_reduce = false"
+                                                 : "strategy.ddp.overlap_grad_reduce = false";
   if (const auto* horovod = sync_in<Horovod>(strategy))
     return horovod->overlap_grad_reduce ? "" : "strategy.ddp.overlap_grad_reduce = false";
   return sync_in<DeepspeedAllreduce>(strategy) != nullptr ? "strategy.ddp: DeepSpeed's engine" : "";
