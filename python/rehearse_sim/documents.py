@@ -167,6 +167,11 @@ class ReportOtherJobs(TypedDict):
     step_time_s: float | None
 
 
+class ReportActing(TypedDict):
+    name: str
+    key: str
+
+
 class ReportLossAmount(TypedDict):
     value: float
     low: float
@@ -358,6 +363,7 @@ class Report(_Report, total=False):
     stages: list[ReportStages]
     cores: ReportCores | None
     routing_taken: str | None
+    acting: list[ReportActing] | None
     loss: ReportLoss | None
 
 

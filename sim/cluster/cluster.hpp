@@ -108,6 +108,8 @@ struct Node {
   bool nic_ways_shared = false;  ///< both directions of a NIC share its rate
   double speed = 1;              ///< relative compute speed of its GPUs
   std::optional<int> cores{};    ///< of its CPUs, no hyper-threads; nothing: unknown
+  /// Rate of all its NVMe drives, reads and writes alike; nothing: it has none that hold states.
+  std::optional<BytesPerSecond> nvme{};
   /// CPU time of an eager operator on its host; nothing: unknown (cost.hpp, kHostOperator).
   std::optional<Seconds> host_launch{};
   NodePrices prices{};

@@ -92,6 +92,8 @@ void override_hosts(Map& map, Cluster& cluster) {
     for (std::size_t i = 0; i < values.size(); ++i)
       cluster.groups[i].node.pcie.host_bandwidth = values[i].as_bytes_per_second();
   }
+  if (const auto nvme = of_cluster().nvme.in(map))
+    for (NodeGroup& group : cluster.groups) group.node.nvme = nvme;
   if (const std::optional<Value> cores = of_cluster().cores.in(map)) {
     const std::vector<Value> values = by_group(*cores, cluster);
     for (std::size_t i = 0; i < values.size(); ++i)

@@ -69,6 +69,8 @@ struct NodeKeys : KeyList {
                           "What the host passes on of all copies between its GPUs.", "nccl-tests");
   KeyOf<BytesPerSecond> host_bandwidth = add<BytesPerSecond>(
       "host_bandwidth", "100 GB/s", "What the host's memory lets through of copies.");
+  KeyOf<BytesPerSecond> nvme = add<BytesPerSecond>(
+      "nvme", "-", "All NVMe drives of the node, each way; for optimizer.NAME.offload: nvme.");
   KeyOf<int> cores = add("cores", form::count(1, kMostCores), "-",
                          "Cores of the host's CPUs, without hyper-threads.");
   KeyOf<Seconds> host_launch =
@@ -374,6 +376,7 @@ Node read_node(const Value& value, bool needs_network) {
   const BytesPerSecond staged =
       node.pcie.staged_rate_stated ? BytesPerSecond(0) : node.pcie.staged_rate;
   node.pcie.host_bandwidth = of_node().host_bandwidth.in(map, std::max(kHostBandwidth, staged));
+  node.nvme = of_node().nvme.in(map);
   if (const auto cores = of_node().cores.in(map)) node.cores = *cores;
   if (const auto launch = of_node().host_launch.in(map)) node.host_launch = *launch;
   read_network_side(map, node, needs_network);

@@ -87,6 +87,7 @@ struct ClusterKeys : KeyList {
   KeyOf<Value> host_bandwidth =
       add("host_bandwidth",
           form::as_it_stands(type::data_rate() | type::list_of(type::data_rate())), "-", kAsOfNode);
+  KeyOf<BytesPerSecond> nvme = add<BytesPerSecond>("nvme", "-", kAsOfNode);
   KeyOf<Value> cores =
       add("cores", form::as_it_stands(type::integer(1) | type::list_of(type::integer(1))), "-",
           kAsOfNode);

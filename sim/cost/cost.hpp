@@ -17,6 +17,14 @@ namespace rehearse::inline cost {
 
 /// PyTorch's optimizers that a scenario can name, with the per-parameter state that each keeps.
 enum class OptimizerKind { sgd, sgd_momentum, adam, adamw, lamb, adamw_8bit, adafactor, muon };
+/// Memory that holds an optimizer's states and master weights: the GPU's, its host's, or drives of
+/// its node (DeepSpeed's offload_optimizer.device). Of the last two the host's CPUs take the step.
+enum class Offload : std::uint8_t { none, cpu, nvme };
+/// Copies and steps of an optimizer on the host that run beside each other. `copies`: gradients
+/// come, parameters go and the CPUs step at once, all behind backward (Megatron-LM's
+/// overlap_cpu_optimizer_d2h_h2d). `backward`: each part's gradients go, and its step begins, while
+/// backward makes the next ones (DeepSpeed's super_offload, prime-rl's full_optim_cpu_offload).
+enum class OffloadOverlap : std::uint8_t { none, copies, backward };
 struct Optimizer {
   OptimizerKind kind = OptimizerKind::sgd;
   /// PyTorch's option of this name: one kernel per step that reads and writes each tensor once.
@@ -34,9 +42,9 @@ struct Optimizer {
   /// States in memory that the driver moves between host and GPU (bitsandbytes' paged optimizers):
   /// no part of the allocator's.
   bool paged = false;
-  /// States, master weights and the step itself are the host's (DeepSpeed's offload_optimizer):
-  /// gradients travel there and parameters back.
-  bool offload = false;
+  /// Gradients travel to the host, which has the step, and parameters back.
+  Offload offload = Offload::none;
+  OffloadOverlap offload_overlap = OffloadOverlap::none;
   /// Each parameter's step as soon as backward has made its gradient, which goes at once
   /// (torchtune's optimizer_in_bwd).
   bool in_backward = false;
@@ -50,6 +58,8 @@ struct Optimizer {
   /// (torch.amp.GradScaler, Megatron-LM's DynamicGradScaler); nothing: as the precision asks.
   std::optional<bool> grad_scaler{};
 
+  bool offloads() const { return offload != Offload::none; }
+  bool overlaps_backward() const { return offload_overlap == OffloadOverlap::backward; }
   bool clips() const { return clip_grad.value_or(0) > 0; }
   bool scales() const { return grad_scaler.value_or(false); }
 };

@@ -15,6 +15,7 @@
 #include "convergence/staleness_histogram.hpp"
 #include "convergence/strategy_forecast.hpp"
 #include "memory/memory.hpp"
+#include "report/acting.hpp"
 #include "report/work.hpp"
 #include "scenario/scenario.hpp"
 #include "schedule/other_jobs.hpp"
@@ -325,6 +326,8 @@ struct Report {
   std::string accuracy_from;  ///< whose curves say it: "small_cnn on mnist"; empty: no accuracy
   /// How tokens fall on the ranks of a layer's experts, where nobody says it: "even".
   std::optional<std::string> routing_taken{};
+  /// Mechanisms of libraries that act in it; nothing: none does.
+  std::optional<std::vector<ActingMechanism>> acting{};
   std::optional<LossCost> loss{};  ///< what the training's length comes to, where that is known
   std::optional<CostReport> cost;
   std::optional<EnergyReport> energy;    ///< where the scenario asks for it

@@ -308,6 +308,9 @@ Report summarize(const RunFacts& facts) {
   if (const auto& known = facts.scenario.convergence) report.accuracy_from = known->curves.subject;
   const std::optional<Layout>& layout = facts.scenario.strategy.layout;
   if (layout && layout->takes_even_routing()) report.routing_taken = "even";
+  const Bytes communicators = report.memory ? report.memory->communicators : Bytes(0);
+  if (auto all = acting(facts.scenario, communicators); !all.empty())
+    report.acting = std::move(all);
   if (const auto& loss = facts.scenario.train.loss) report.loss = *loss;
   const std::vector<std::string> cost_lines = add_costs(basis, report);
   report.intervals = intervals_of(report, facts, sampling_of(basis));

@@ -51,7 +51,7 @@ void check_whole_step_fits(const Value& model, const Scenario& scenario) {
   const Bytes weights =
       static_cast<double>(scenario.model.parameters()) * parameter_element(scenario.precision);
   const Bytes kept =
-      scenario.optimizer.offload ? Bytes(0) : kept_of(scenario.optimizer, scenario.model);
+      scenario.optimizer.offloads() ? Bytes(0) : kept_of(scenario.optimizer, scenario.model);
   if (gpu.memory == Bytes(0) || weights + kept <= gpu.memory * sharers) return;
   const std::string have = whole ? fmt::format("a {} has {}", gpu.name, format(gpu.memory))
                                  : fmt::format("{} {} have {}", scenario.whole_step->gpus, gpu.name,

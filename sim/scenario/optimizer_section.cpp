@@ -16,13 +16,11 @@ namespace {
 constexpr Choices<std::int64_t> kStateBytes = {{"fp32", 4}, {"bf16", 2}, {"fp16", 2}};
 constexpr Choices<std::int64_t> kMasterBytes = {{"fp32", 4}, {"none", 0}};
 
-/// DeepSpeed's third device is no misspelling of the two.
-bool reads_cpu(const Value& offload) {
-  if (offload.shown() == "nvme")
-    offload.fail("states on NVMe are not simulated",
-                 "cpu, if the hosts' memory holds them; with NVMe a step takes longer");
-  return offload.as_choice({"none", "cpu"}) == "cpu";
-}
+constexpr Choices<Offload> kOffloads = {
+    {"none", Offload::none}, {"cpu", Offload::cpu}, {"nvme", Offload::nvme}};
+constexpr Choices<OffloadOverlap> kOverlaps = {{"none", OffloadOverlap::none},
+                                               {"copies", OffloadOverlap::copies},
+                                               {"backward", OffloadOverlap::backward}};
 
 /// Keys of any optimizer, below its name.
 struct OptimizerKeys : KeyList {
@@ -33,8 +31,13 @@ struct OptimizerKeys : KeyList {
           "Type of the optimizer's state.");
   KeyOf<bool> paged =
       add<bool>("paged", "false", "States in memory that the driver moves.", "bitsandbytes");
-  KeyOf<bool> offload = add("offload", Form<bool>{type::choice({"none", "cpu"}), reads_cpu}, "none",
-                            "States and the step are the host's.", "DeepSpeed");
+  KeyOf<Offload> offload = add(
+      "offload", form::choice(kOffloads), "none",
+      "States are in the host's memory or on its drives, and its CPUs take the step.", "DeepSpeed");
+  KeyOf<OffloadOverlap> offload_overlap =
+      add("offload_overlap", form::choice(kOverlaps), "none",
+          "Copies go on beside the host's step, or both beside backward.",
+          "Megatron-LM overlap_cpu_optimizer_d2h_h2d; DeepSpeed super_offload");
   KeyOf<bool> in_backward =
       add<bool>("in_backward", "false",
                 "Each step as soon as its gradient is there, which goes at once.", "torchtune");
@@ -80,6 +83,12 @@ void read_formats(Map& map, Optimizer& optimizer) {
   }
 }
 
+/// Adam on the host is one pass in the framework's own code.
+bool is_fused_on_host(const Framework& framework, const Optimizer& optimizer) {
+  const bool adam = optimizer.kind == OptimizerKind::adam || optimizer.kind == OptimizerKind::adamw;
+  return optimizer.offloads() && adam && framework.find("optimizer.fused_on_host") == "true";
+}
+
 /// Values that PyTorch's constructors take and on which no step's time depends.
 void refuse_values(Map& optimizer) {
   constexpr std::array<std::pair<const char*, const char*>, 6> kRemedies = {
@@ -105,13 +114,17 @@ std::vector<Key> optimizer_keys() { return of_optimizer().below(); }
 Optimizer read_optimizer_section(const Value& value, Framework& framework, Precision precision) {
   NamedOptions named = read_named_options(value, optimizer_names(), "an optimizer");
   Optimizer optimizer{.kind = parse_optimizer(named.name), .of = precision};
+  const bool muon = optimizer.kind == OptimizerKind::muon;
+  const OptimizerKeys& keys = of_optimizer();
+  if (!muon) optimizer.offload = keys.offload.in(named.options).value_or(optimizer.offload);
   if (has_fused_option(optimizer.kind)) {
     Map& options = named.options;
     const bool asked = options.has("foreach");
+    const bool on_host = is_fused_on_host(framework, optimizer);
     const bool lists = framework.find("optimizer.foreach") != "false";
     const bool foreach = of_optimizer().foreach.in(options, lists);
-    const bool fused = framework.flag("optimizer.fused") && !(asked && foreach);
-    if (!(asked && foreach) && !options.has("fused")) framework.note("optimizer.fused");
+    const bool fused = (framework.flag("optimizer.fused") || on_host) && !(asked && foreach);
+    if (!(asked && foreach) && !options.has("fused") && !on_host) framework.note("optimizer.fused");
     optimizer.fused = of_optimizer().fused.in(options, fused);
     if (!asked && !optimizer.fused && !lists) framework.note("optimizer.foreach");
     if (asked || !optimizer.fused) optimizer.foreach = foreach;
@@ -121,15 +134,15 @@ Optimizer read_optimizer_section(const Value& value, Framework& framework, Preci
     }
   }
   read_formats(named.options, optimizer);
-  const bool muon = optimizer.kind == OptimizerKind::muon;
-  const OptimizerKeys& keys = of_optimizer();
   if (!muon && optimizer_memory(optimizer).states > 0)
     optimizer.paged = keys.paged.in(named.options).value_or(optimizer.paged);
-  if (!muon) optimizer.offload = keys.offload.in(named.options).value_or(optimizer.offload);
-  if (optimizer.offload && optimizer.paged)
+  if (optimizer.offloads() && optimizer.paged)
     named.options.at_key("paged").fail("states are either paged or the host's",
                                        "leave out paged or offload");
-  if (!optimizer.offload)
+  if (!muon)
+    optimizer.offload_overlap =
+        keys.offload_overlap.in(named.options).value_or(optimizer.offload_overlap);
+  if (!optimizer.offloads())
     optimizer.in_backward = keys.in_backward.in(named.options).value_or(optimizer.in_backward);
   optimizer.clip_grad = keys.clip_grad.in(named.options);
   optimizer.grad_scaler = keys.grad_scaler.in(named.options);
@@ -179,6 +192,30 @@ void check_in_backward(const Value& value, const Scenario& scenario) {
   if (gradient_accumulation(strategy) > 1)
     value.fail("a gradient that its step has used cannot add up over micro-batches",
                "in_backward: false, or gradient_accumulation: 1");
+}
+
+/// stage3.py swaps groups of states; stages 1 and 2 keep theirs in the host's memory
+/// (deepspeed/runtime/zero/offload_config.py: nvme is stage 3's alone).
+void check_nvme(const Value& value, const Scenario& scenario) {
+  if (!is_stage3(scenario.strategy))
+    value.fail("states on drives are known of DeepSpeed's stage 3 alone",
+               "offload: cpu, or strategy: {zero: {stage: 3}}");
+  for (const NodeGroup& group : scenario.cluster.groups)
+    if (group.node.gpus > 0 && !group.node.nvme)
+      value.fail(
+          fmt::format("{} does not say how fast its nodes' drives are", scenario.cluster.name),
+          "offload: cpu, or cluster.nvme: 25GBps (of a node written inline: nvme)");
+}
+
+void check_offload_overlap(const Value& value, const Scenario& scenario) {
+  const Optimizer& optimizer = scenario.optimizer;
+  if (optimizer.offload_overlap == OffloadOverlap::none) return;
+  if (optimizer.offload != Offload::cpu)
+    value.fail("nothing overlaps where the step is not the host's, in its memory",
+               "offload_overlap: none, or offload: cpu");
+  if (optimizer.overlaps_backward() && !steps_beside_backward(scenario.strategy))
+    value.fail("a step beside backward is known of fsdp2 and of DeepSpeed's stage 3",
+               "offload_overlap: copies, or strategy: {fsdp2: {}}");
 }
 
 void check_clip_grad(const Value& value, const Scenario& scenario) {
@@ -241,6 +278,9 @@ void check_optimizer(const Value& value, const Scenario& scenario) {
   const Optimizer& optimizer = scenario.optimizer;
   if (optimizer.kind == OptimizerKind::muon) check_muon(options, scenario);
   if (optimizer.in_backward) check_in_backward(options.as_map().at_key("in_backward"), scenario);
+  if (optimizer.offload == Offload::nvme) check_nvme(options.as_map().at_key("offload"), scenario);
+  if (options.as_map().has("offload_overlap"))
+    check_offload_overlap(options.as_map().at_key("offload_overlap"), scenario);
   if (optimizer.clips() && options.as_map().has("clip_grad"))
     check_clip_grad(options.as_map().at_key("clip_grad"), scenario);
   if (optimizer.scales() && options.as_map().has("grad_scaler"))

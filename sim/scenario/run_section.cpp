@@ -357,4 +357,6 @@ RunOptions read_run_section(const Value& value, std::size_t ranks, Framework& fr
   return run;
 }
 
+std::string graph_scope_name(GraphScope scope) { return name_of(kGraphScopes, scope); }
+
 }  // namespace rehearse::inline scenario

@@ -100,7 +100,8 @@ void say_strategy(Section strategy, const Scenario& scenario) {
 }
 
 void say_optimizer(Section optimizer, const Optimizer& is) {
-  optimizer.say("offload", is.offload ? "cpu" : "none");
+  optimizer.say("offload", "none");
+  if (is.offloads()) optimizer.say("offload_overlap", "none");
   optimizer.say_whether("in_backward", is.in_backward);
   optimizer.say_whether("grad_scaler", is.scales());
   if (optimizer_memory(is).states == 0) return;

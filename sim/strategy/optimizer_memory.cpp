@@ -85,7 +85,7 @@ void update(ProgramBuilder& builder, OpId op, const std::vector<Trained>& tensor
     if (wide.are_there) memory.gradient_element = Bytes(0);
     return memory;
   };
-  if (builder.job().optimizer.offload) return;
+  if (builder.job().optimizer.offloads()) return;
   const bool foreach = builder.job().optimizer.foreach && builder.job().device == TapeDevice::cuda;
   const auto of = [&](MemoryKind kind, const Trained& one, Bytes element) {
     return builder.tensor(kind, element * static_cast<double>(one.elements), one.owner);

@@ -1,5 +1,7 @@
 #include "strategy/optimizer_step.hpp"
 
+#include <algorithm>
+
 #include "strategy/layout/stage_plan.hpp"
 
 namespace rehearse::inline strategy {
@@ -39,14 +41,28 @@ Bytes own_bytes(const Job& job, const Shards& shards) {
          experts / static_cast<double>(shards.experts);
 }
 
+/// States of a group and its gradients in fp32 are read before its step and written behind it, or
+/// as they are made: nothing runs beside it (pipeline_read and pipeline_write are false; stage3.py:
+/// _optimizer_states_and_gradient_swap_in, swap_out_gradients).
+Seconds swap_time(const Job& job, const Shards& shards, const Node& node) {
+  if (job.optimizer.offload != Offload::nvme) return Seconds(0);
+  constexpr Bytes kGradient(4);
+  const double elements = own_bytes(job, shards) / parameter_element(job.precision);
+  const Bytes each = optimizer_memory(job.optimizer).kept() + kGradient;
+  return 2.0 * elements * each / *node.nvme * static_cast<double>(node.gpus);
+}
+
 Seconds optimizer_time(const ProgramBuilder& builder, const Shards& shards, const Node& node) {
   const Bytes all = parameter_bytes(builder.job().model, builder.job().precision);
   const Seconds share = shards.all == shards.experts || all <= Bytes(0)
                             ? builder.costs().optimizer / static_cast<double>(shards.all)
                             : builder.costs().optimizer * (own_bytes(builder.job(), shards) / all);
-  if (!builder.job().optimizer.offload) return share;
-  return step_slowdown(builder.job(), node) * share +
-         2.0 * own_bytes(builder.job(), shards) / node.pcie.bandwidth;
+  if (!builder.job().optimizer.offloads()) return share;
+  const Seconds step = step_slowdown(builder.job(), node) * share;
+  const Seconds copy = own_bytes(builder.job(), shards) / node.pcie.bandwidth;
+  if (builder.job().optimizer.offload_overlap == OffloadOverlap::copies)
+    return std::max(step, copy);
+  return step + 2.0 * copy + swap_time(builder.job(), shards, node);
 }
 
 /// Of weights that each tensor rank has whole, but only its own tokens' gradients of; and of the

@@ -32,12 +32,15 @@ Trained trained(const Job& job, std::uint32_t unit, std::size_t tensor, std::int
 double host_slowdown(const Node& node);
 /// How often a GPU's time what is done of gradients takes where the optimizer is.
 inline double step_slowdown(const Job& job, const Node& node) {
-  return job.optimizer.offload ? host_slowdown(node) : 1;
+  return job.optimizer.offloads() ? host_slowdown(node) : 1;
 }
 /// Bytes of a share of the parameters.
 Bytes own_bytes(const Job& job, const Shards& shards);
+/// Time that drives of a node take for what a step swaps (Offload::nvme), each way by itself.
+Seconds swap_time(const Job& job, const Shards& shards, const Node& node);
 /// What a step on a share of the parameters takes, here or on the node's CPUs: there at the rate of
-/// their memory, after gradients have come and before parameters go.
+/// their memory, after gradients have come and before parameters go, or all at once
+/// (OffloadOverlap::copies).
 Seconds optimizer_time(const ProgramBuilder& builder, const Shards& shards, const Node& node);
 
 /// What is left to reduce of gradients once replicas have reduced theirs.

@@ -263,6 +263,7 @@ DeepspeedZero3 read_stage3(Map& map, Framework& framework) {
   stage3.max_reuse_distance = size(zero.stage3_max_reuse_distance);
   stage3.param_persistence_threshold = size(zero.stage3_param_persistence_threshold);
   stage3.reduce_bucket_size = size(zero.reduce_bucket_size);
+  stage3.sub_group_size = zero.sub_group_size.in(map).value_or(stage3.sub_group_size);
   stage3.overlap_comm = zero.read_overlap_comm(map, true, framework);
   if (!map.has("module_hook")) framework.note(section + "module_hook");
   stage3.module_hook = zero.module_hook.in(map);

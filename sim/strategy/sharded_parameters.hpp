@@ -25,6 +25,8 @@ struct ShardedParameters {
   std::int64_t min_num_params = 0;
   std::optional<Precision> param_dtype{}, reduce_dtype{}, buffer_dtype{};
   bool cpu_offload = false;
+  /// DeepspeedZero3's; of others: elements whose gradients are converted together.
+  std::int64_t sub_group_size = 1'000'000'000;
   int gradient_accumulation = 1;
   bool no_sync = false;
   bool gathers_once = false;  ///< ranks keep whole parameters, and gather updated ones once a step

@@ -132,6 +132,37 @@ bool keeps_gradients(const Strategy& strategy) {
   return zero == nullptr || (!zero->partitions_gradients && !zero->overlap_comm);
 }
 
+std::string late_reduction(const Strategy& strategy) {
+  if (const auto* zero = sync_in<DeepspeedBuckets>(strategy)) {
+    const std::string type = zero->communicates_fp32 ? ", communication_data_type = fp32" : "";
+    if (!zero->overlap_comm) return "strategy.zero.overlap_comm = false" + type;
+    const bool pipelined = strategy.layout && strategy.layout->mesh.pipeline > 1;
+    return pipelined ? "strategy.pipeline_parallel: DeepSpeed's engine" + type : "";
+  }
+  if (const auto* megatron = sync_in<MegatronDdp>(strategy))
+    return megatron->overlap_grad_reduce         ? ""
+           : megatron->use_distributed_optimizer ? "strategy.zero.overlap_grad_reduce = false"
+                                                 : "strategy.ddp.overlap_grad_reduce = false";
+  if (const auto* horovod = sync_in<Horovod>(strategy))
+    return horovod->overlap_grad_reduce ? "" : "strategy.ddp.overlap_grad_reduce = false";
+  return sync_in<DeepspeedAllreduce>(strategy) != nullptr ? "strategy.ddp: DeepSpeed's engine" : "";
+}
+
+bool is_megatron_fsdp(const Strategy& strategy) {
+  return sync_in<MegatronFsdp>(strategy) != nullptr;
+}
+
+bool is_stage3(const Strategy& strategy) {
+  const auto* zero = sync_in<DeepspeedZero3>(strategy);
+  return zero != nullptr && !zero->cpu_offload;
+}
+
+bool steps_beside_backward(const Strategy& strategy) {
+  const auto* fsdp2 = sync_in<TorchFsdp2>(strategy);
+  const bool has_it = is_stage3(strategy) || (fsdp2 != nullptr && !fsdp2->cpu_offload);
+  return has_it && !strategy.layout && !strategy.local_sgd;
+}
+
 bool steps_by_bucket(const Strategy& strategy) {
   const auto* horovod = sync_in<Horovod>(strategy);
   return horovod != nullptr && horovod->by_priority;

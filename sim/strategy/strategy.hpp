@@ -56,6 +56,16 @@ bool shards_optimizer(const Strategy& strategy);
 bool shards_parameters(const Strategy& strategy);
 /// All gradients of a rank's part are there at some time.
 bool keeps_gradients(const Strategy& strategy);
+/// The key that lets reductions wait for the end of backward, with its value; empty: they run
+/// beside it, or nothing is reduced.
+std::string late_reduction(const Strategy& strategy);
+/// Megatron-LM's own FSDP shards parameters.
+bool is_megatron_fsdp(const Strategy& strategy);
+/// DeepSpeed's stage 3, whose parameters are the GPUs'.
+bool is_stage3(const Strategy& strategy);
+/// The host's optimizer may work beside backward (OffloadOverlap::backward): of FSDP2 and stage 3
+/// without other ranks in a replica, as those do who have it.
+bool steps_beside_backward(const Strategy& strategy);
 /// Each bucket takes its step once it is reduced.
 bool steps_by_bucket(const Strategy& strategy);
 /// Updated weights are kept and gathered in 8 bits.

@@ -182,6 +182,8 @@ struct DeepspeedZero3 {
   std::int64_t reduce_bucket_size = 500'000'000;
   /// Gathers and reductions run on streams of their own; else computation waits for them.
   bool overlap_comm = true;
+  /// Elements of a rank that are stepped together, one such group after the other.
+  std::int64_t sub_group_size = 1'000'000'000;
   /// Host time of the hooks of one module with parameters in one pass.
   std::optional<Seconds> module_hook{};
   std::optional<Precision> param_dtype{}, reduce_dtype{}, buffer_dtype{};  ///< as TorchFsdp1's

@@ -22,6 +22,9 @@ struct ZeroKeys : KeyList {
       "stage3_param_persistence_threshold", "100000", "Parameters up to that size stay whole.");
   KeyOf<std::int64_t> reduce_bucket_size = elements(
       "reduce_bucket_size", "500000000", "Of deepspeed: gradients that are reduced at once.");
+  KeyOf<std::int64_t> sub_group_size =
+      add("sub_group_size", form::integer(1, kMostParameters).in("elements"), "1000000000",
+          "Of stage 3: parameters of a rank that are stepped together.");
   KeyOf<bool> overlap_comm =
       add<bool>("overlap_comm", "(of stage 3 true, else false)",
                 "Of deepspeed: computation runs beside gathers and reductions.");

@@ -53,6 +53,10 @@ constexpr auto json_fields(const PacedUpdates*) {
       field("left_out", &PacedUpdates::left_out));
 }
 
+constexpr auto json_fields(const ActingMechanism*) {
+  return std::tuple(field("name", &ActingMechanism::name), field("key", &ActingMechanism::key));
+}
+
 constexpr auto json_fields(const Mechanism*) {
   return std::tuple(field("name", &Mechanism::name), field("share", &Mechanism::share),
                     field("half_width", &Mechanism::error), field("whole", &Mechanism::whole));
@@ -336,7 +340,8 @@ constexpr auto json_fields(const Report*) {
       field("step_time_alone_s", &Report::step_time_alone),
       field("other_jobs", &Report::other_jobs), field("accuracy", &Report::accuracy),
       field("accuracy_from", &Report::accuracy_from),
-      field_if_any("routing_taken", &Report::routing_taken), field_if_any("loss", &Report::loss),
+      field_if_any("routing_taken", &Report::routing_taken),
+      field_if_any("acting", &Report::acting), field_if_any("loss", &Report::loss),
       field("cost", &Report::cost), field("energy", &Report::energy),
       field("goodput", &Report::goodput), field("start", &Report::start),
       field_as<IntervalsForm>("intervals", &Report::intervals),

@@ -259,6 +259,15 @@ void add_framework(const FrameworkChoice& framework, Page& page) {
   add_folded("it sets", set, Ink::faint, page);
 }
 
+/// All of them, as each is asked for by its name.
+void add_acting(const Report& report, Page& page) {
+  if (!report.acting) return;
+  std::vector<std::string> texts;
+  for (const ActingMechanism& one : *report.acting)
+    texts.push_back(fmt::format("{} ({})", one.name, one.key));
+  page.wrapped_field("acts", Ink::plain, joined(texts, texts.size()));
+}
+
 void add_grounds(const Report& report, Page& page) {
   page.blank();
   page.wrapped_field("bottleneck", Ink::strong, report.bottleneck);
@@ -269,6 +278,7 @@ void add_grounds(const Report& report, Page& page) {
   add_mechanisms("step time", report.mechanisms, page);
   add_mechanisms("peak of memory", report.memory_mechanisms.allocated, page);
   add_framework(report.framework, page);
+  add_acting(report, page);
   add_folded("assumed", report.assumptions, Ink::faint, page);
   page.wrapped_field("made by", Ink::faint, versions_text(report));
 }

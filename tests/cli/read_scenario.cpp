@@ -142,6 +142,20 @@ BOOST_AUTO_TEST_CASE(every_option_of_a_run_arrives) {
   BOOST_TEST(scenario.optimizer.fused);
 }
 
+BOOST_AUTO_TEST_CASE(a_step_on_the_host_is_one_pass_where_the_framework_has_its_own) {
+  const auto fused = [](const std::string& framework, const std::string& optimizer) {
+    return read(
+               "model: {use: gpt2, batch_per_gpu: 1}\ncluster: {use: dgx_a100, nodes: 1}\n"
+               "strategy: {zero: {stage: 1}}\nframework: " +
+               framework + "\noptimizer: {adam: {" + optimizer + "}}\n")
+        .optimizer.fused;
+  };
+  BOOST_TEST(fused("deepspeed", "offload: cpu"));
+  BOOST_TEST(!fused("deepspeed", ""));
+  BOOST_TEST(!fused("deepspeed", "offload: cpu, fused: false"));
+  BOOST_TEST(!fused("torch", "offload: cpu"));
+}
+
 BOOST_AUTO_TEST_CASE(every_option_of_memory_arrives) {
   const Scenario scenario = read(
       kToy +

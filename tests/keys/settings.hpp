@@ -16,7 +16,8 @@ inline const char* const kNetwork =
     "activation: 1MiB, host_launch: 1us}]}";
 inline const char* const kMachine =
     "cluster={nodes: 4, name: mine, source: here, node: {gpus: 2, nics: 1, nic: 25Gbps, "
-    "nic_burst: 1MiB, host_bandwidth: 90GBps, cores: 8, host_launch: 40us, memory: 80GiB, tdp: "
+    "nic_burst: 1MiB, host_bandwidth: 90GBps, nvme: 9GBps, cores: 8, host_launch: 40us, memory: "
+    "80GiB, tdp: "
     "400W, speed: 1.1, "
     "pcie: 20GBps, pcie_latency: 1us, pcie_peer_to_peer: false, staged_rate: 20GBps, "
     "usd_per_hour: {on_demand: 9, reserved: 4, spot: 3}, ";
@@ -206,7 +207,7 @@ inline std::vector<std::vector<std::string>> more_options() {
       {"strategy={fsdp: {}}"},
       {"strategy={zero: {stage: 3, stage3_prefetch_bucket_size: 1, stage3_max_live_parameters: 2, "
        "stage3_max_reuse_distance: 3, stage3_param_persistence_threshold: 4, reduce_bucket_size: "
-       "5, "
+       "5, sub_group_size: 6, "
        "overlap_comm: false, module_hook: 1us, param_dtype: bf16, reduce_dtype: fp32, "
        "buffer_dtype: fp32, cpu_offload: false, gradient_accumulation: 2, algorithm: ring}}",
        built_in + "}"},
@@ -234,7 +235,7 @@ inline std::vector<std::vector<std::string>> more_options() {
       {"strategy={local_sgd: {period: 4, outer_optimizer: {sgd: {}}}}"},
       {"optimizer={adamw: {fused: false, foreach: true, state_dtype: bf16, master_dtype: none, "
        "clip_grad: 1, grad_scaler: true}}"},
-      {"optimizer={adamw_8bit: {paged: false, offload: none}}"},
+      {"optimizer={adamw_8bit: {paged: false, offload: cpu, offload_overlap: copies}}"},
       {"optimizer={adam: {}}"},
       {machine("{fat_tree: {down: [2, 2], up: [1, 1], links: [1, 1], bandwidth: 9Gbps, latency: "
                "1us, burst: 1MiB}}",
@@ -259,7 +260,8 @@ inline std::vector<std::vector<std::string>> more_options() {
       {"cluster={use: aws_p4d, nodes: 2, gpus_per_node: 4, name: x, nic: 9Gbps, nics: 1, "
        "nic_latency: "
        "9us, nic_burst: 1MiB, transport: tcp, nvlink: 200GBps, nvlink_latency: 1us, pcie: 20GBps, "
-       "pcie_latency: 1us, host_bandwidth: 90GBps, cores: 9, speed: 1, memory: 30GiB, tdp: 300W, "
+       "pcie_latency: 1us, host_bandwidth: 90GBps, nvme: 9GBps, cores: 9, speed: 1, memory: 30GiB, "
+       "tdp: 300W, "
        "usd_per_hour: 3, comm_profile: none}"},
       {"cluster={use: aws_p4d, nodes: 2, collectives: nccl, nccl: {version: 2.23.4}}"},
       {"cluster={use: aws_p4d, nodes: 2, nic_vendor: other, collectives: gloo, "

@@ -251,7 +251,7 @@ BOOST_AUTO_TEST_CASE(states_of_the_host_or_of_pages_are_none_of_the_allocators) 
   BOOST_TEST(states({.kind = OptimizerKind::adamw}) == 16 * kMiB);
   BOOST_TEST(states({.kind = OptimizerKind::adamw_8bit}) == 4 * kMiB * (1 + 4.0 / 256));
   BOOST_TEST(states({.kind = OptimizerKind::adamw, .paged = true}) == 0);
-  BOOST_TEST(states({.kind = OptimizerKind::adamw, .offload = true}) == 0);
+  BOOST_TEST(states({.kind = OptimizerKind::adamw, .offload = Offload::cpu}) == 0);
 }
 
 BOOST_AUTO_TEST_CASE(under_no_sync_whole_gradients_stay_until_the_last_micro_batch) {

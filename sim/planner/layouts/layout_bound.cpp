@@ -228,7 +228,7 @@ class LayoutTimes {
       const Bytes stored = stored_bytes(unit, i, scenario_.precision);
       if (!unit.trait(i).trained) continue;
       parameters += stored;
-      if (scenario_.optimizer.paged || scenario_.optimizer.offload) continue;
+      if (scenario_.optimizer.paged || scenario_.optimizer.offloads()) continue;
       const OptimizerMemory memory =
           optimizer_memory(on_storage(scenario_.optimizer, unit.trait(i).storage));
       if (!memory.factored) states += static_cast<double>(unit.tensors[i]) * memory.kept();

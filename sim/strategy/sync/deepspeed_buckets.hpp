@@ -62,7 +62,7 @@ class DeepspeedZero12 : public Sync {
   bool fills(const Pass& pass) const {
     return options_.partitions_gradients || (overlaps() && pass.last);
   }
-  bool keeps_partition() const { return !job_.optimizer.offload; }
+  bool keeps_partition() const { return !job_.optimizer.offloads(); }
   Bytes part_bytes() const { return own_bytes(job_, shards_); }
 
   void take_buckets(OpId backward);

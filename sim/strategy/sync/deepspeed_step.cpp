@@ -67,7 +67,8 @@ std::vector<Trained> DeepspeedZero12::parts() const {
 /// parameters in the same type it is copied back.
 void DeepspeedZero12::update_part(std::vector<After> ready) {
   Seconds time = optimizer_time(builder_, shards_, node_);
-  if (!keeps_partition()) time -= part_bytes() / node_.pcie.bandwidth;  // backward has sent them
+  if (!keeps_partition() && job_.optimizer.offload_overlap == OffloadOverlap::none)
+    time -= part_bytes() / node_.pcie.bandwidth;  // backward has sent them
   step_ = optimizer(builder_, time, std::move(ready));
   if (keeps_partition()) {
     const Bytes master = optimizer_memory(job_.optimizer).master_element;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "strategy/sync/fsdp_memory.hpp"
+#include "strategy/sync/host_optimizer.hpp"
 #include "strategy/sync/programs.hpp"
 #include "strategy/sync/stage3_modules.hpp"
 
@@ -28,9 +29,14 @@ class DeepspeedZero : public Sync {
         nccl_(builder.lane("nccl", LaneKind::communication)),
         gather_of_(modules.all.size()),
         gone_(modules.all.size(), true),
-        held_(runs.size()) {}
+        held_(runs.size()),
+        first_gather_of_(runs.size()) {}
 
-  void setup() override { memory_.hold(); }
+  void setup() override {
+    if (job_.optimizer.overlaps_backward())
+      host_.emplace(builder_, node_, runs_.size(), static_cast<double>(options_.sub_group_size));
+    memory_.hold();
+  }
   std::vector<After> before_forward(std::size_t unit, const Pass& pass) override;
   void after_forward(std::size_t unit, OpId forward, const Pass& pass) override;
   std::vector<After> before_backward(std::size_t unit, const Pass& pass) override;
@@ -55,6 +61,7 @@ class DeepspeedZero : public Sync {
   void collect(std::int64_t elements, bool small);
   void collect_run(std::size_t unit);
   void flush();
+  OpId step_of_all();
 
   const DeepspeedZero3& options_;
   const Job& job_;
@@ -65,8 +72,11 @@ class DeepspeedZero : public Sync {
   ProgramBuilder& builder_;
   FsdpMemory memory_;
   LaneId nccl_;
-  std::vector<std::optional<OpId>> gather_of_;  ///< by module
-  std::vector<bool> gone_, held_;               ///< by module; by run
+  std::vector<std::optional<OpId>> gather_of_;        ///< by module
+  std::vector<bool> gone_, held_;                     ///< by module; by run
+  std::optional<HostOptimizer> host_;                 ///< where it works beside backward
+  std::vector<std::optional<OpId>> first_gather_of_;  ///< by run
+  Pass pass_;                                         ///< of the last backward
   std::size_t use_ = 0;
   std::int64_t bucket_ = 0;
   std::vector<std::size_t> collected_;  ///< runs whose gradients wait for the bucket
@@ -106,6 +116,7 @@ void DeepspeedZero::gather(const std::vector<std::size_t>& modules, bool backwar
     gather_of_[module] = op;
     gone_[module] = false;
     const std::size_t run = run_of(modules_.all[module].unit);
+    if (!first_gather_of_[run]) first_gather_of_[run] = op;
     if (!held_[run]) memory_.gather(run, op, backward);
     held_[run] = true;
   }
@@ -214,6 +225,7 @@ std::vector<After> DeepspeedZero::before_backward(std::size_t unit, const Pass& 
 }
 
 void DeepspeedZero::after_backward(std::size_t unit, OpId backward, const Pass& pass) {
+  pass_ = pass;
   memory_.begin_micro_batch(pass.micro == 0);
   computed(backward);
   const auto [first, end] = modules_.of_unit[unit];
@@ -264,6 +276,10 @@ void DeepspeedZero::flush() {
   for (const std::size_t run : collected_) {
     memory_.reduce(run, op);
     memory_.finish_reduce(op);
+    if (!host_) continue;
+    const std::string& name = job_.model.units[runs_[run].first].name;
+    const auto own = static_cast<double>(runs_[run].own_trained(shards_));
+    memory_.copy_out(run, host_->send(run, name, own, {{op}}, pass_));
   }
   freed_.emplace_back(op, std::exchange(waiting_, {}));
   collected_.clear();
@@ -271,20 +287,26 @@ void DeepspeedZero::flush() {
   reduced_.push_back({op});
 }
 
-void DeepspeedZero::step() {
+/// Its last operation, which all that is read in the next step comes after, or its own part.
+OpId DeepspeedZero::step_of_all() {
+  const GradientPasses how{.lane = nccl_,
+                           .shards = shards_,
+                           .slower = step_slowdown(job_, node_),
+                           .algorithm = options_.algorithm};
+  if (host_) return host_->finish(how, first_gather_of_);
   finish_gradients(
       builder_,
       {nccl_, memory_.reduced_element(), static_cast<double>(shards_.all), options_.algorithm},
       reduced_);
-  prepare_gradients(builder_,
-                    {.lane = nccl_,
-                     .shards = shards_,
-                     .slower = step_slowdown(job_, node_),
-                     .algorithm = options_.algorithm},
-                    reduced_);
+  prepare_gradients(builder_, how, reduced_);
   const OpId step = optimizer(builder_, optimizer_time(builder_, shards_, node_), reduced_);
-  memory_.update(step);
   if (first_gather_) builder_[*first_gather_].after.push_back({step, 1});
+  return step;
+}
+
+void DeepspeedZero::step() {
+  const OpId step = step_of_all();
+  memory_.update(step);
   if (modules_.persistent == 0 || !first_computed_) return;
   const OpId kept = builder_.collective(
       nccl_, "persistent parameters",

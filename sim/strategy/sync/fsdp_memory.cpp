@@ -13,10 +13,6 @@ using Action = TensorEvent::Action;
 /// Streams beside the one that computes: FSDP's unshard stream and its post-backward stream.
 constexpr std::uint32_t kUnshard = 1, kPostBackward = 2;
 
-/// Elements whose gradients DeepSpeed's ZeRO-3 converts for the master weights before it updates
-/// these: sub_group_size's default (deepspeed/runtime/zero/config.py).
-constexpr std::int64_t kSubGroup = 1'000'000'000;
-
 }  // namespace
 
 FsdpMemory::FsdpMemory(ProgramBuilder& builder, const ShardedParameters& options,
@@ -195,15 +191,15 @@ void FsdpMemory::reduce(std::size_t run, OpId op) {
   builder_.take(op, all.cast);
   // What is received is the gradient where neither its type nor its place is another.
   const bool is_gradient =
-      !options_.cpu_offload && !options_.adds_to_views() && reduced_element_ == stored_element_;
+      !sends_gradients() && !options_.adds_to_views() && reduced_element_ == stored_element_;
   if (!is_gradient) builder_.take(op, all.received);
   if (keeps_reduced()) {
     reducing_ = run;
   } else {
     builder_.note(op, {all.flat, Action::give_in_use});
   }
-  if (!options_.cpu_offload) keep_gradient(run, op);
-  if (!is_gradient && !options_.cpu_offload) builder_.give(op, all.received);
+  if (!sends_gradients()) keep_gradient(run, op);
+  if (!is_gradient && !sends_gradients()) builder_.give(op, all.received);
   builder_.give(op, all.cast);
 }
 
@@ -252,8 +248,8 @@ void FsdpMemory::update(OpId op) {
     if (const std::int64_t own = runs_[run].own_trained(shards_); own > 0)
       shares.push_back({own, all.owner, runs_[run].storage});
   }
-  if (options_.cpu_offload && on_gpu()) return;
-  rehearse::update(builder_, op, shares, {.at_once = kSubGroup});
+  if (sends_gradients()) return;
+  rehearse::update(builder_, op, shares, {.at_once = options_.sub_group_size});
   for (const RunTensors& all : tensors_)
     if (builder_.job().set_to_none) builder_.give(op, all.gradient);
 }

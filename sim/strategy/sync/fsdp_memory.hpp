@@ -89,6 +89,10 @@ class FsdpMemory {
   /// FSDP2 holds what it reduces until the next run's gradients are there, which it collects once
   /// that run is freed (_fsdp_param_group.py: post_backward, reduce_scatter_states).
   bool keeps_reduced() const { return on_gpu() && options_.held == ShardedParameters::Held::each; }
+  /// Reduced gradients go to the host as they come, and the step is there.
+  bool sends_gradients() const {
+    return on_gpu() && (options_.cpu_offload || builder_.job().optimizer.overlaps_backward());
+  }
   bool on_gpu() const { return builder_.job().device == TapeDevice::cuda; }
   RunTensors make_tensors(std::size_t run);
   void keep_gradient(std::size_t run, OpId op);

@@ -13,6 +13,7 @@
 #include "strategy/sync/free_events.hpp"
 #include "strategy/sync/fsdp_memory.hpp"
 #include "strategy/sync/fsdp_overhead.hpp"
+#include "strategy/sync/host_optimizer.hpp"
 #include "strategy/sync/programs.hpp"
 
 namespace rehearse::inline strategy {
@@ -36,6 +37,7 @@ class TorchFsdp : public Sync {
         begins_(rank.job.model.units.size()),
         ends_(begins_.size()),
         gather_of_(runs.size()),
+        first_gather_of_(runs.size()),
         gathered_(runs.size()) {
     for (std::size_t j = 0; j < runs.size(); ++j) {
       begins_[runs[j].first] = ends_[runs[j].last] = j;
@@ -98,7 +100,8 @@ class TorchFsdp : public Sync {
   std::optional<LaneId> replicas_, copies_;
   FreeEvents free_events_;
   std::vector<std::optional<std::size_t>> begins_, ends_;  ///< by unit, the run that does
-  std::vector<std::optional<OpId>> gather_of_;
+  std::optional<HostOptimizer> host_;                      ///< where it works beside backward
+  std::vector<std::optional<OpId>> gather_of_, first_gather_of_;
   std::vector<bool> gathered_;  ///< in this step, where units stay so
   bool root_goes_on_ = false;   ///< to the last unit, where backward begins
   std::vector<After> reduced_;
@@ -109,6 +112,9 @@ void TorchFsdp::setup() {
   nccl_ = builder_.lane("nccl", LaneKind::communication);
   if (options_.hybrid()) replicas_ = builder_.lane("nccl (replicas)", LaneKind::communication);
   if (options_.cpu_offload) copies_ = builder_.lane("copies", LaneKind::communication);
+  if (job_.optimizer.overlaps_backward())
+    host_.emplace(builder_, node_, runs_.size(),
+                  options_.keeps_tensors() ? 0 : static_cast<double>(options_.sub_group_size));
   memory_.hold();
   if (options_.reentrant_checkpoints && !plan_.pipelined())
     builder_.tapes().keep_until_end(frozen_checkpoints());
@@ -186,6 +192,7 @@ void TorchFsdp::gather(std::size_t j, bool backward) {
   gather_of_[j] =
       both(j, CollectiveKind::all_gather, {FsdpMemory::whole(runs_[j], element) - experts, experts},
            sharing(j, backward), std::move(after));
+  if (!first_gather_of_[j]) first_gather_of_[j] = gather_of_[j];
   if (freed) memory_.finish(*gather_of_[j], freed->tensors);
   memory_.gather(j, *gather_of_[j], backward);
   if (waits_at_once()) builder_.block_host("all_gather", {{*gather_of_[j]}});
@@ -331,6 +338,10 @@ void TorchFsdp::reduce(std::size_t j, OpId backward, const Pass& pass) {
     last = add_copy(Verb::copy_to_host, name, memory_.stored(j), {{last}});
     memory_.copy_out(j, last);
   }
+  if (host_) {
+    last = host_->send(j, name, static_cast<double>(run.own_trained(shards_)), {{last}}, pass);
+    memory_.copy_out(j, last);
+  }
   if (waits_at_once())
     builder_.block_host("reduce_scatter", {{last}});
   else
@@ -347,15 +358,17 @@ Seconds TorchFsdp::optimizer_time() const {
 
 void TorchFsdp::step() {
   std::vector<After> reduced = std::exchange(reduced_, {});
-  const double slower = options_.cpu_offload ? host_slowdown(node_) : step_slowdown(job_, node_);
+  const bool on_host = options_.cpu_offload || host_;
+  const GradientPasses how{.lane = nccl_,
+                           .shards = shards_,
+                           .slower = on_host ? host_slowdown(node_) : step_slowdown(job_, node_),
+                           .algorithm = options_.algorithm};
+  if (host_) return memory_.update(host_->finish(how, first_gather_of_));
   finish_gradients(
       builder_,
       {nccl_, memory_.reduced_element(), static_cast<double>(shards_.all), options_.algorithm},
       reduced);
-  prepare_gradients(
-      builder_,
-      {.lane = nccl_, .shards = shards_, .slower = slower, .algorithm = options_.algorithm},
-      reduced);
+  prepare_gradients(builder_, how, reduced);
   if (options_.keeps_tensors()) launch_optimizer(builder_, reduced);
   const OpId step = optimizer(builder_, optimizer_time(), std::move(reduced));
   memory_.update(step);
