@@ -20,7 +20,7 @@ void check_dispatch(const Map& map, const Layout& layout, const Cluster& cluster
     (experts.has("num_sms") ? experts.require("num_sms") : experts.where())
         .fail(fmt::format("{} has {:.0f} multiprocessors, and what computes beside needs some",
                           group.node.gpu.name, all),
-              "20 is DeepEP's own default, 16 that of HybridEP");
+              "20 is DeepEP's own default, 16 Megatron-LM's for HybridEP");
   }
 }
 

@@ -8,14 +8,14 @@ namespace {
 
 using Piece = std::pair<std::size_t, std::size_t>;
 
-/// Bytes that an operation exchanges on one of the lanes; 0: it does not.
-double exchanged(const Op& op, const std::vector<LaneId>& lanes) {
-  const auto* collective = std::get_if<Collective>(&op.work);
+/// What an operation exchanges on one of the lanes; null: nothing.
+const Collective* exchanged(const Op& op, const std::vector<LaneId>& lanes) {
   const bool here = op.lane && std::ranges::find(lanes, *op.lane) != lanes.end();
-  return collective && here ? collective->size.value() : 0;
+  return here ? std::get_if<Collective>(&op.work) : nullptr;
 }
 
-/// An exchange of less than this part of the largest carries counts, and no tokens.
+/// An exchange of less than this part of the largest carries counts, and no tokens. Where tokens
+/// are routed, what is gathered carries none, either (HybridEP's map).
 constexpr double kCounts = 0.01;
 
 /// Of operations [first, end): each but the last ends with exchanges of tokens, behind which others
@@ -23,10 +23,17 @@ constexpr double kCounts = 0.01;
 std::vector<Piece> pieces_of(const Program& program, std::size_t first, std::size_t end,
                              const std::vector<LaneId>& lanes) {
   double largest = 0;
-  for (std::size_t op = first; op < end; ++op)
-    largest = std::max(largest, exchanged(program.ops[op], lanes));
+  bool routed = false;
+  for (std::size_t op = first; op < end; ++op) {
+    const Collective* sent = exchanged(program.ops[op], lanes);
+    if (sent == nullptr) continue;
+    largest = std::max(largest, sent->size.value());
+    routed |= sent->kind == CollectiveKind::all_to_all;
+  }
   const auto exchanges = [&](std::size_t op) {
-    return largest > 0 && exchanged(program.ops[op], lanes) >= kCounts * largest;
+    const Collective* sent = exchanged(program.ops[op], lanes);
+    return sent != nullptr && sent->size.value() >= kCounts * largest &&
+           (!routed || sent->kind == CollectiveKind::all_to_all);
   };
   std::vector<Piece> pieces;
   std::size_t begin = first;

@@ -113,7 +113,10 @@ OpId UnitPasses::exchange(const Exchange& what, std::size_t unit, Verb pass) {
   }
   std::vector<After> after = unawaited_;
   if (const auto before = builder_.last_computed()) after.push_back({*before});
-  Collective sent{.kind = kind_of(what.kind), .group = slot->second, .size = elements * element};
+  const double beside = what.wide_beside * static_cast<double>(builder_.job().batch_per_gpu);
+  Collective sent{.kind = kind_of(what.kind),
+                  .group = slot->second,
+                  .size = elements * element + beside * Bytes(4)};
   if (is_of_experts(what.axis)) sent.multiprocessors = plan.dispatch_sms;
   const OpId op = builder_.collective(
       exchange_lane(what.axis), builder_.job().model.units[unit].name, sent, std::move(after));

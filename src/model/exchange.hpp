@@ -56,7 +56,8 @@ struct Exchange {
   bool narrow = false;  ///< what a product reads: in 8 bits where that runs in them
   /// Its parts are cast before DTensor gathers them, where torchao casts tensor-wise (with_float8).
   bool cast_first = false;
-  bool float8 = false;  ///< its elements are bytes
+  bool float8 = false;     ///< its elements are bytes
+  double wide_beside = 0;  ///< further elements of fp32, counted alike, by the same kernel
 
   /// Computation may run beside it.
   bool overlappable() const { return issued != awaited; }

@@ -159,14 +159,16 @@ class Rules {
       refuse("imbalance", "a capacity fills every expert up to it, whatever tokens choose",
              "leave out imbalance, or set the model's experts.capacity: dropless");
     if (m.node_limit > 0) node_limit();
-    if (m.dispatch == ExpertDispatch::deepep && l_.gpus > 0 && l_.nvlink_domain == 0)
-      refuse("dispatch", "deepep hands tokens on by NVLink, which these nodes lack",
+    if (sends_once(m.dispatch) && l_.gpus > 0 && l_.nvlink_domain == 0)
+      refuse("dispatch",
+             fmt::format("{} hands tokens on by NVLink, which these nodes lack",
+                         to_string(m.dispatch)),
              "dispatch: all_to_all");
   }
 
   void node_limit() {
     const ModelParallel& m = l_.model;
-    if (m.dispatch != ExpertDispatch::deepep)
+    if (!sends_once(m.dispatch))
       return refuse("node_limit",
                     fmt::format("{} sends a token for each of its experts, however few nodes they "
                                 "are on",

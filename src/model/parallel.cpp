@@ -32,7 +32,7 @@ std::string to_string(ContextMethod method) {
 
 const std::vector<std::string>& expert_dispatch_names() {
   static const std::vector<std::string> kNames = {"all_to_all", "hierarchical", "deepep",
-                                                  "all_gather", "replicated"};
+                                                  "hybridep",   "all_gather",   "replicated"};
   return kNames;
 }
 

@@ -29,6 +29,10 @@ enum class ExpertDispatch : std::uint8_t {
   hierarchical,
   /// Each goes once to every node that it has an expert on, and from there to the GPUs (DeepEP).
   deepep,
+  /// The same by NVIDIA's kernels (DeepEP's branch hybrid-ep, deep_ep/hybrid_ep_buffer.py). Before,
+  /// all ranks gather which experts each token has, a byte for each. A token carries the fp32
+  /// probabilities of all experts of the NVLink domain that it goes to, and its gradient theirs.
+  hybridep,
   /// Every rank gathers all tokens and takes its own (MoEAllGatherTokenDispatcher).
   all_gather,
   /// None does: the ranks have the same tokens, each computes its own experts', and an all_reduce
@@ -37,6 +41,10 @@ enum class ExpertDispatch : std::uint8_t {
 };
 const std::vector<std::string>& expert_dispatch_names();  ///< in the order of ExpertDispatch
 std::string to_string(ExpertDispatch dispatch);
+/// Kernels of their own send a token once to each node and GPU, over NVLink.
+constexpr bool sends_once(ExpertDispatch dispatch) {
+  return dispatch == ExpertDispatch::deepep || dispatch == ExpertDispatch::hybridep;
+}
 
 /// The degrees along which one layer's work is split, in Megatron-LM's words.
 struct ModelParallel {

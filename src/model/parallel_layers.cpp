@@ -166,6 +166,7 @@ struct TokenStep {
   ExchangeKind out = ExchangeKind::all_to_all, back = ExchangeKind::all_to_all;
   double elements = 0;
   bool beside = false;  ///< it goes on while the step before it does
+  double copies = 0;    ///< tokens that it carries
 };
 
 /// Of a token that chooses `active` of `count` experts, all alike, which lie evenly on `places`:
@@ -189,19 +190,25 @@ double places_in_a_row(const ExpertGroup& options, double places) {
   return std::min(places, 1 + static_cast<double>(further) / static_cast<double>(held));
 }
 
-/// `tokens`: elements of this rank's tokens, each once.
+/// `tokens`: elements of this rank's tokens, each once; `positions`: how many they are.
 std::vector<TokenStep> steps_of(const ExpertGroup& options, const ModelParallel& parallel,
-                                double tokens) {
+                                double tokens, double positions) {
   const double ranks = parallel.expert, nodes = parallel.expert_nodes;
   const double sent =
       tokens * static_cast<double>(options.active) * filled(options) * options.imbalance;
   std::vector<TokenStep> steps;
+  const auto copies = [&](double elements) { return elements / tokens * positions; };
   const auto inside = [&](double elements, bool beside = false) {
     if (ranks > nodes)
-      steps.push_back({.axis = ExchangeAxis::expert_node, .elements = elements, .beside = beside});
+      steps.push_back({.axis = ExchangeAxis::expert_node,
+                       .elements = elements,
+                       .beside = beside,
+                       .copies = copies(elements)});
   };
   const auto across = [&](double elements) {
-    if (nodes > 1) steps.push_back({.axis = ExchangeAxis::expert_across, .elements = elements});
+    if (nodes > 1)
+      steps.push_back(
+          {.axis = ExchangeAxis::expert_across, .elements = elements, .copies = copies(elements)});
   };
   const double allowed = parallel.node_limit > 0 ? std::min(1.0, parallel.node_limit / nodes) : 1;
   const auto reached = [&](double places) {
@@ -219,6 +226,7 @@ std::vector<TokenStep> steps_of(const ExpertGroup& options, const ModelParallel&
         across(sent);
         break;
       case ExpertDispatch::deepep:
+      case ExpertDispatch::hybridep:
         across(tokens * reached(nodes) * options.imbalance);
         inside(tokens * reached(ranks) * options.imbalance, nodes > 1);
         break;
@@ -242,15 +250,19 @@ std::vector<TokenStep> steps_of(const ExpertGroup& options, const ModelParallel&
 
 }  // namespace
 
-/// How many tokens each expert gets: before its own are put in order.
+/// How many tokens each expert gets: before its own are put in order. HybridEP's
+/// allgather_routing_map gathers a bool of each token and expert (csrc/hybrid_ep/executor).
 void Layers::exchange_counts(const ExpertGroup& options) {
   if (parallel_.expert == 1) return;
+  const bool map = parallel_.dispatch == ExpertDispatch::hybridep;
+  const double rows = map ? static_cast<double>(current_.positions()) : 1;
   exchange({.axis = ExchangeAxis::expert,
             .kind = ExchangeKind::all_gather,
-            .elements = static_cast<double>(options.count * parallel_.expert),
-            .wide = true,
+            .elements = rows * static_cast<double>(options.count * parallel_.expert),
+            .wide = !map,
             .issued = here(),
-            .awaited = here()});
+            .awaited = here(),
+            .float8 = map});
 }
 
 /// Each rank has its own experts' part of a sum over the same tokens.
@@ -265,15 +277,25 @@ void Layers::add_replicas(const ExpertGroup& options, Direction pass) {
 
 /// A gradient goes the way of its activation, from the end to the beginning.
 void Layers::exchange_tokens(const ExpertGroup& options, bool dispatch) {
-  const std::vector<TokenStep> steps = steps_of(options, parallel_, current_.elements());
+  const auto positions = static_cast<double>(current_.positions());
+  const std::vector<TokenStep> steps = steps_of(options, parallel_, current_.elements(), positions);
+  // Of each expert in the domain: attn_input_prob of hybrid_ep_backend.cuh, and expert_input_prob.
+  const bool carries = dispatch && parallel_.dispatch == ExpertDispatch::hybridep;
+  const double weights = carries ? static_cast<double>(options.count) / parallel_.expert_nodes : 0;
   const auto go = [&](Direction pass, bool out) {
     std::uint8_t turn = 0;
     for (std::size_t i = 0; i < steps.size(); ++i) {
       const std::size_t at = out ? i : steps.size() - 1 - i;
       const bool beside = out ? steps[at].beside : at + 1 < steps.size() && steps[at + 1].beside;
       if (i > 0 && !beside) ++turn;
-      exchange({steps[at].axis, out ? steps[at].out : steps[at].back, steps[at].elements, false,
-                pass, here(), here(), turn});
+      exchange({.axis = steps[at].axis,
+                .kind = out ? steps[at].out : steps[at].back,
+                .elements = steps[at].elements,
+                .pass = pass,
+                .issued = here(),
+                .awaited = here(),
+                .turn = turn,
+                .wide_beside = weights * steps[at].copies});
     }
   };
   go(Direction::forward, dispatch);

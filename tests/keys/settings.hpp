@@ -202,6 +202,8 @@ inline std::vector<std::vector<std::string>> more_options() {
        "{histogram: " +
            (data_folder() / "tests/data/tokens_per_expert.csv").string() + "}}}",
        built_in + "experts: {count: 16, active: 2}}", "cluster={use: dgx_h100, nodes: 2}"},
+      {"strategy={ddp: {}, expert_parallel: 8, experts: {dispatch: hybridep}}",
+       built_in + "experts: {count: 16, active: 2}}", "cluster={use: dgx_h100, nodes: 1}"},
       {"strategy={fsdp: {wrap: {min_num_params: 9}}}"},
       {"strategy={fsdp: {wrap: {}}}"},
       {"strategy={fsdp: {}}"},

@@ -43,10 +43,13 @@ Seconds LayoutExchanges::time(const Exchange& exchange) {
   const auto group = groups_.find(exchange.axis);
   if (group == groups_.end()) return Seconds(0);
   const double elements = exchange.elements * static_cast<double>(scenario_.batch_per_gpu);
+  const double beside = exchange.wide_beside * static_cast<double>(scenario_.batch_per_gpu);
   Collective what{.kind = CollectiveKind::all_gather,
                   .size = elements * (exchange.wide     ? Bytes(4)
+                                      : exchange.float8 ? Bytes(1)
                                       : exchange.narrow ? narrow_element_
-                                                        : element_)};
+                                                        : element_) +
+                          beside * Bytes(4)};
   if (exchange.kind == ExchangeKind::all_reduce) what.kind = CollectiveKind::all_reduce;
   if (exchange.kind == ExchangeKind::all_to_all) what.kind = CollectiveKind::all_to_all;
   if (exchange.kind == ExchangeKind::reduce_scatter) what.kind = CollectiveKind::reduce_scatter;

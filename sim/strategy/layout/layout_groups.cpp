@@ -103,7 +103,7 @@ void add_experts(const Strategy& strategy, const Job& job, const Mesh& whole,
   add(ExchangeAxis::expert, MeshAxis::expert, "experts", ranks);
   add(ExchangeAxis::expert_tensor, MeshAxis::tensor, "expert tensor",
       groups(mesh, {MeshAxis::tensor}));
-  if (dispatch == ExpertDispatch::hierarchical || dispatch == ExpertDispatch::deepep) {
+  if (dispatch == ExpertDispatch::hierarchical || sends_once(dispatch)) {
     const std::vector<Place> places = gpu_places(job.cluster);
     add(ExchangeAxis::expert_node, MeshAxis::expert, "experts, inside",
         by_node(ranks, places, false));

@@ -18,17 +18,18 @@ struct ContextKeys : KeyList {
 struct ExpertKeys : KeyList {
   KeyOf<ExpertDispatch> dispatch =
       add("dispatch", form::named<ExpertDispatch>(expert_dispatch_names()), "all_to_all",
-          "Straight; inside nodes, then between them; once to each node; all to all ranks; none: "
-          "all have the tokens.");
+          "Straight; inside nodes, then between them; once to each node (DeepEP, HybridEP); all to "
+          "all ranks; none: all have the tokens.");
   KeyOf<bool> overlap =
       add<bool>("overlap", "false", "Shared experts compute beside dispatch and combine.");
   KeyOf<bool> overlap_moe_expert_parallel_comm = add<bool>(
       "overlap_moe_expert_parallel_comm", "(dual_pipe_v: true)",
       "One micro-batch computes beside another's dispatch and combine; with ddp and zero.");
-  KeyOf<int> node_limit = add("node_limit", form::count(1, kMostRanks), "-",
-                              "Nodes that a token goes to at most, with deepep.", "DeepSeek-V3");
+  KeyOf<int> node_limit =
+      add("node_limit", form::count(1, kMostRanks), "-",
+          "Nodes that a token goes to at most, with deepep or hybridep.", "DeepSeek-V3");
   KeyOf<int> num_sms = add("num_sms", form::count(1, 1024), "20",
-                           "Multiprocessors that deepep's kernels take from compute beside them.",
+                           "Multiprocessors that their kernels take from compute beside them.",
                            "DeepEP: Buffer.num_sms");
   KeyOf<bool> fake_balanced_gate = add<bool>(
       "fake_balanced_gate", "false",

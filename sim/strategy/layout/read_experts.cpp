@@ -62,11 +62,15 @@ void read_fake_gate(Map& experts, Layout& layout) {
   layout.imbalance = 1;
 }
 
-/// What DeepEP's kernels take; NCCL's dispatch has its channels.
+/// What DeepEP's kernels take, or HybridEP's; NCCL's dispatch has its channels.
 void read_sms(Map& experts, Framework& framework, Layout& layout) {
   const KeyOf<int>& sms = of_layout().expert.num_sms;
+  const char* const hybrid = "experts.hybridep_num_sms";
   if (layout.dispatch == ExpertDispatch::deepep) {
     layout.dispatch_sms = framework.value_or(experts, "strategy.experts.", sms);
+  } else if (layout.dispatch == ExpertDispatch::hybridep) {
+    if (!experts.has(sms.name)) framework.note(hybrid);
+    layout.dispatch_sms = sms.in(experts, static_cast<int>(framework.number(hybrid)));
   } else if (experts.has(sms.name)) {
     experts.at_key(sms.name).fail(
         "NCCL sends these tokens, whose channels are counted by themselves",
