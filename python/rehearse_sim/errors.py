@@ -67,6 +67,15 @@ class OurBug(RehearseError):
     """An error of Rehearse itself: please report it."""
 
 
+def wrong(message: str, remedy: str) -> InputError:
+    """Of an argument, which no file has.
+
+    >>> wrong("no list", "put it into one").remedy
+    'put it into one'
+    """
+    return InputError(f"rehearse: error: {message}\nremedy: {remedy}", [Mistake(message, remedy=remedy)])
+
+
 KINDS = {kind.exit_code: kind for kind in (BoundNotMet, InputError, CannotFinish, MissingError)}
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .errors import InputError, MissingError, error_of
+from .errors import InputError, MissingError, error_of, wrong
 from .hub import fetch_config
 
 Question = Mapping[str, Any] | str | Path
@@ -158,7 +158,11 @@ def file_name(file: str | Path) -> str:
 
 @contextlib.contextmanager
 def question_file(question: Question, name: str) -> Iterator[tuple[str, str | None]]:
-    """The file of a question, and the folder to run in; a map is written to one of its own."""
+    """The file of a question, and the folder to run in; a map is written to one of its own.
+    InputError where it is neither."""
+    if not isinstance(question, (Mapping, str, os.PathLike)):
+        raise wrong(f"a question is a file's name or a map; got {question!r:.60}",
+                    f'name its file, as "{name}", or write its keys: {{...}}')  # fmt: skip
     if not isinstance(question, Mapping):
         yield file_name(question), None
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
@@ -11,7 +12,7 @@ from typing import Any, Literal, overload
 
 from .answers import Answer, Prediction
 from .documents import Compare, Explain, Kernels, MeasuredComparison, PlanResult, RolloutPlan
-from .errors import BoundNotMet, InputError, Mistake, RehearseError
+from .errors import BoundNotMet, InputError, Mistake, RehearseError, wrong
 from .program import (
     Question,
     as_json,
@@ -44,10 +45,7 @@ def predict(
 def _several(what: str, given: Iterable[Any]) -> list[Any]:
     """InputError of one in the place of several: a text's letters are no files."""
     if isinstance(given, (str, Path, Mapping)) or not isinstance(given, Iterable):
-        raise InputError(
-            f"rehearse: error: {what} takes a list; got {given!r:.60}\nremedy: put it into one: [...]",
-            [Mistake(f"{what} takes a list; got {given!r:.60}", remedy="put it into one: [...]")],
-        )
+        raise wrong(f"{what} takes a list; got {given!r:.60}", "put it into one: [...]")
     return list(given)
 
 
@@ -145,6 +143,9 @@ class _kept:
     """The folder of results: the user's, or one that goes."""
 
     def __init__(self, output: str | Path | None) -> None:
+        if output is not None and not isinstance(output, (str, os.PathLike)):
+            raise wrong(f"`output` is the folder of results; got {output!r:.60}",
+                        'name it, as output="results", or leave it out')  # fmt: skip
         self.own = None if output else tempfile.TemporaryDirectory(prefix="rehearse-")
         self.folder = str(Path(output).resolve()) if output else ""
 

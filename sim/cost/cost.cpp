@@ -15,6 +15,7 @@
 #include "cost/launches.hpp"
 #include "cost/muon.hpp"
 #include "cost/peak.hpp"
+#include "cost/played_time.hpp"
 #include "cost/profiled.hpp"
 #include "cost/roofline.hpp"
 #include "kernels/kernel_curves.hpp"
@@ -275,19 +276,18 @@ StepCosts computed_units(const Model& model, const Gpu& gpu, Precision precision
   const Roofline roofline(gpu, precision, efficiency, adds_gradients);
   StepCosts costs;
   Fits fits{};
-  for (const Unit& unit : model.units) {
-    UnitParts parts(costs.units.size());
+  for (const Unit& unit : units_of_kernels(model, precision, batch)) {
+    const std::size_t at = costs.units.size();
+    UnitParts parts(at);
     using enum Direction;
-    const Seconds ahead = direction_time(unit, roofline, batch, forward, parts, fits);
-    const Seconds back = direction_time(unit, roofline, batch, backward, parts, fits);
-    parts.append_to(costs.parts);
-    costs.units.push_back({.forward = ahead,
-                           .backward = back,
+    costs.units.push_back({.forward = direction_time(unit, roofline, batch, forward, parts, fits),
+                           .backward = direction_time(unit, roofline, batch, backward, parts, fits),
                            .forward_launch = unit.host_launch,
                            .backward_launch = unit.host_launch,
                            .activation = Bytes(0),
                            .workspace = Bytes(0),
-                           .unneeded = unneeded_time(unit, roofline, batch)});
+                           .unneeded = unneeded_time(model.units[at], roofline, batch)});
+    parts.append_to(costs.parts);
   }
   add_grounds(costs, fits, gpu, precision, efficiency);
   costs.provenance = times_are_given(model) ? Provenance::given : Provenance::analytic;

@@ -59,6 +59,24 @@ class Questions(unittest.TestCase):
             self.assertIn("takes a list; got 'toy_ddp.yaml'", caught.exception.message)
             self.assertEqual(caught.exception.remedy, "put it into one: [...]")
 
+    def test_a_number_in_the_place_of_a_folder_or_a_file_is_an_error(self) -> None:
+        calls = {
+            "`output` is the folder of results; got 3": [
+                lambda: rehearse_sim.plan(PLAN, output=3),  # type: ignore[arg-type]
+                lambda: rehearse_sim.sweep(STUDY, output=3),  # type: ignore[call-overload]
+            ],
+            "a question is a file's name or a map; got 3": [
+                lambda: rehearse_sim.predict(3),  # type: ignore[arg-type]
+                lambda: rehearse_sim.plan([1, 2]),  # type: ignore[arg-type]
+            ],
+        }
+        for said, wrong in calls.items():
+            for call in wrong:
+                with self.assertRaises(rehearse_sim.InputError) as caught:
+                    call()
+                self.assertIn(said.partition(";")[0], caught.exception.message)
+                self.assertTrue(caught.exception.remedy)
+
     def test_numbers_of_other_packages_are_numbers(self) -> None:
         class Whole:
             def __index__(self) -> int:

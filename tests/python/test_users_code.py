@@ -155,11 +155,25 @@ class UsersCode(unittest.TestCase):
         with self.assertRaisesRegex(rehearse_sim.CaptureError, "scale.item"):
             rehearse_sim.capture(lambda: Chance(128, 128), batch_of, path=self.path)
 
+    def test_layers_that_chance_leaves_out_are_told(self) -> None:
+        runs = iter(range(100))
+
+        class Own(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.one, self.two = nn.Linear(128, 128), nn.Linear(128, 128)
+
+            def forward(self, x: Any) -> Any:
+                return (self.two(self.one(x)) if next(runs) else self.one(x)).mean()
+
+        with self.assertRaisesRegex(rehearse_sim.CaptureError, "differs from run to run at one size .* chance decides"):
+            self.peak(Own)
+
     def test_sparse_gradients_are_refused(self) -> None:
         def make() -> Any:
             return nn.Sequential(nn.Embedding(64, 8, sparse=True))
 
-        with self.assertRaisesRegex(Exception, "sparse=False is captured"):
+        with self.assertRaisesRegex(Exception, r"as 0 \(Embedding\(sparse=True\)\) makes it: sparse=False"):
             rehearse_sim.capture(make, lambda batch: torch.zeros(batch, 3, dtype=torch.long),
                                  loss=lambda output: output.mean(), path=self.path)  # fmt: skip
 
@@ -219,7 +233,20 @@ class UsersSteps(unittest.TestCase):
             optimizer.step()
             net(x).backward()
 
-        with self.assertRaisesRegex(Exception, "a second backward behind the optimizer's step"):
+        with self.assertRaisesRegex(
+            Exception, r"a second backward behind .* at .*test_users_code.py:\d+: net\(x\)"
+        ):
+            self.step(run)
+
+    def test_a_second_backward_of_other_products_is_no_micro_batch(self) -> None:
+        def run(net: Any, optimizer: Any, x: Any) -> None:
+            net(x).backward()
+            net.enter(x).sum().backward()
+            optimizer.step()
+
+        with self.assertRaisesRegex(
+            Exception, r"test_users_code.py:\d+: net.enter\(x\).* is of 2 products, the first one of 26"
+        ):
             self.step(run)
 
     def test_a_batch_that_is_cut_inside_is_refused(self) -> None:

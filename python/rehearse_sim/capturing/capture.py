@@ -74,7 +74,7 @@ def _fake(module: Any) -> torch.nn.Module:
     return copy.deepcopy(module, memo)
 
 
-def _convert(module: torch.nn.Module, dtype: torch.dtype) -> None:
+def convert(module: torch.nn.Module, dtype: torch.dtype) -> None:
     """module.to(dtype), which fake tensors refuse; nothing where the parameters are of it."""
     if all(each.dtype == dtype for each in module.parameters() if each.is_floating_point()):
         return
@@ -148,8 +148,8 @@ def _run(
     targets = made(question.targets, question.base, point)
     known.mark((inputs, targets))
     if precision in PURE:
-        _convert(module, PURE[precision])
-        inputs = _narrow(inputs, PURE[precision])
+        convert(module, PURE[precision])
+        inputs = narrow(inputs, PURE[precision])
     if question.channels_last:
         module, inputs = _images_last(module), _images_last(inputs)
     blocks, summed = find_blocks(module, question.units), set[str]()
@@ -176,13 +176,14 @@ def _run(
     return Run(recorder, module, [*tensors(inputs), *tensors(targets)], list(known.by_value))
 
 
-def _narrow(value: Any, dtype: torch.dtype) -> Any:
+def narrow(value: Any, dtype: torch.dtype) -> Any:
+    """A batch's numbers as that type; its whole numbers stay."""
     if isinstance(value, torch.Tensor):
         return value.to(dtype) if value.is_floating_point() else value
     if isinstance(value, dict):
-        return {key: _narrow(each, dtype) for key, each in value.items()}
+        return {key: narrow(each, dtype) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value)(_narrow(each, dtype) for each in value)
+        return type(value)(narrow(each, dtype) for each in value)
     return value
 
 

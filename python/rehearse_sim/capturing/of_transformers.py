@@ -16,6 +16,9 @@ AUDIO_SAMPLES = 160_000  # ten seconds at 16 kHz
 #: Tried in turn where a config names no class: what `transformers` calls each task.
 TASKS = ("ForSpeechSeq2Seq", "ForSeq2SeqLM", "ForCTC", "ForMaskedLM", "ForCausalLM", "ForImageTextToText",
          "ForZeroShotImageClassification", "ForImageClassification", "")  # fmt: skip
+#: What a class needs and its default config lacks, as its publisher's model has it: LFM2-8B-A1B.
+LACKING: dict[str, dict[str, Any]] = {"lfm2_moe": {"num_hidden_layers": 24, "layer_types": [
+    "full_attention" if i in (2, 6, 10, 14, 18, 21) else "conv" for i in range(24)]}}  # fmt: skip
 #: A config with experts that are multiplied together.
 EXPERTS = re.compile(r'"(num_experts|num_local_experts|n_routed_experts|moe_num_experts)": *[1-9]')
 
@@ -45,7 +48,8 @@ def default_text(kind: str) -> str:
     if kind not in transformers.CONFIG_MAPPING:
         raise UnknownNetwork(f"transformers {transformers.__version__} has no model_type {kind!r}")
     try:
-        return str(transformers.CONFIG_MAPPING[kind]().to_json_string(use_diff=False))
+        made = transformers.CONFIG_MAPPING[kind](**LACKING.get(kind, {}))
+        return str(made.to_json_string(use_diff=False))
     except Exception as why:
         first = (str(why).splitlines() or [""])[0].partition(". ")[0]
         raise UnknownNetwork(
@@ -115,20 +119,27 @@ def _classes_beside(config: Any) -> list[type]:
     return sorted(found, key=lambda each: ("For" not in each.__name__, not each.__name__.endswith("Model")))
 
 
+def _takes(made: Any, config: Any) -> bool:
+    """Whether the class is of this config: that of text alone may stand for one of images, too."""
+    own = getattr(made, "config_class", None)
+    return own is None or isinstance(config, own)
+
+
 def _class_of(config: Any, name: str) -> type:
     import transformers
 
     for wanted in config.architectures or ():
         if hasattr(transformers, wanted):
             return getattr(transformers, wanted)  # type: ignore[no-any-return]
+    known: list[type] = []
     for task in TASKS:
         mapping = getattr(getattr(transformers, f"AutoModel{task}", None), "_model_mapping", {})
         if type(config) in mapping:
             found = mapping[type(config)]
-            return found[0] if isinstance(found, (tuple, list)) else found  # type: ignore[no-any-return]
-    found = _classes_beside(config)
-    if found:
-        return found[0]
+            known += found if isinstance(found, (tuple, list)) else (found,)
+    known = known or _classes_beside(config)
+    if known:
+        return next((each for each in known if _takes(each, config)), known[0])
     raise UnknownNetwork(f"{name}: its config names no class (`architectures`), and no task has one")
 
 
@@ -200,12 +211,14 @@ def _shapes(forward: Any, config: Any, tokens: int) -> list[Shapes]:
 FEATURES = re.compile(r"do not match.*features:? ?(\d+)", re.DOTALL)
 
 
-def _fitting(make: Any, ways: list[Shapes], given: Any) -> tuple[Shapes, int]:
-    """The first way that the network runs in, and how many tokens of its text stand for images."""
+def _fitting(make: Any, ways: list[Shapes], given: Any, precision: str) -> tuple[Shapes, int]:
+    """The first way that the network runs in, and how many tokens of its text stand for images.
+    Experts run in the type of their weights alone, which `precision` says."""
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     from . import cuda_rules
+    from .capture import PURE, convert, narrow
     from .values import Known
 
     if len(ways) == 1:
@@ -214,12 +227,15 @@ def _fitting(make: Any, ways: list[Shapes], given: Any) -> tuple[Shapes, int]:
     with quiet_tries(), FakeTensorMode(allow_non_fake_inputs=True), cuda_rules.as_on_cuda():
         with cuda_rules.building():
             module = make().train()
+        if precision in PURE:
+            convert(module, PURE[precision])
         for shapes in ways:
             places = 0
             for _ in range(2):  # without places for images, and with as many as it asks for
                 try:
                     with torch.no_grad(), Known(), cuda_rules.transformers_masks():
-                        module(**given(shapes, places, 2))
+                        batch = given(shapes, places, 2)
+                        module(**narrow(batch, PURE[precision]) if precision in PURE else batch)
                     return shapes, places
                 except Exception as why:
                     first = first or why
@@ -271,7 +287,7 @@ def plan_of(text: str, name: str, asked: int) -> Plan:
             made["return_loss"] = True
         return made
 
-    shapes, places = _fitting(lambda: made(config), ways, given)
+    shapes, places = _fitting(lambda: made(config), ways, given, precision)
 
     def inputs(batch: int) -> dict[str, Any]:
         return given(shapes, places, batch)

@@ -121,6 +121,10 @@ def _flat(values: Any) -> list[torch.Tensor]:
     return found
 
 
+def _told(path: str, module: torch.nn.Module) -> str:
+    return f"{path or 'the module'} ({type(module).__name__}(sparse=True))"
+
+
 class SparseGradient(Exception):
     """A tensor whose memory depends on values."""
 
@@ -156,6 +160,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.tables = {each for place, child in module.named_modules() if hasattr(child, "holds_tables")
                        for each in (f"{place}.{name}" for name, _ in child.named_parameters())}  # fmt: skip
         self.total = max(1, sum(each.numel() for name, each in self.parameters.values() if name not in self.tables))
+        self.sparse = ", ".join(_told(path, child) for path, child in module.named_modules()
+                                if getattr(child, "sparse", False) is True)  # fmt: skip
         self.hooks: list[Any] = []
         for block in blocks:
             self._follow(block, blocks[block], True)
@@ -319,7 +325,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _take(self, tensor: torch.Tensor) -> None:
         if tensor.layout != torch.strided:
             raise SparseGradient(
-                "a sparse tensor, as nn.Embedding(sparse=True) makes its gradient: sparse=False is captured"
+                f"a sparse gradient, as {self.sparse or 'nn.Embedding(sparse=True)'} makes it: sparse=False is captured"
             )
         storage = tensor.untyped_storage()
         key = storage._cdata

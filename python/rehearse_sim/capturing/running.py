@@ -93,12 +93,20 @@ def _explained(error: Exception) -> Exception:
     )
 
 
-def place_of(why: BaseException) -> str:
-    """The last line of the network's own code, not PyTorch's."""
-    frames = traceback.extract_tb(why.__traceback__)
+def _own_line(frames: traceback.StackSummary) -> str:
     own = [each for each in frames if "/torch/" not in each.filename and "rehearse_sim" not in each.filename]
     last = (own or frames)[-1]
     return f"{last.filename}:{last.lineno}: {last.line}"
+
+
+def place_of(why: BaseException) -> str:
+    """The last line of the network's own code, not PyTorch's."""
+    return _own_line(traceback.extract_tb(why.__traceback__))
+
+
+def place_now() -> str:
+    """The line of the user's own code that runs."""
+    return _own_line(traceback.extract_stack())
 
 
 @contextlib.contextmanager
@@ -191,8 +199,21 @@ class Sizes:
                 runs.checked = (self.batches[2], length)
                 check_at(runs.fit, recorders, record(runs.checked).recorder, runs.checked)
         except Unlike as unlike:
+            _same_again(runs, record)
             raise depends_on_size(unlike, runs.of[0].batch) from None
         return runs
+
+
+def _same_again(runs: Runs, record: Callable[[Point], Run]) -> None:
+    """CaptureError where one size does not run twice alike, as layers do that chance leaves out."""
+    again = record(runs.fit.points[0]).recorder
+    try:
+        same_sequence([runs.of[0].recorder, again])
+    except Unlike as unlike:
+        raise CaptureError(
+            f"what it runs differs from run to run at one size ({unlike}): chance decides, as in "
+            "layers that are left out; switch that off, and capture what runs the most"
+        ) from None
 
 
 def write(

@@ -31,7 +31,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from . import cuda_rules
 from .fitting import Point
 from .recorder import Recorder
-from .running import Captured, CaptureError, Run, Sizes, made, recording, tensors, write
+from .running import Captured, CaptureError, Run, Sizes, made, place_now, recording, tensors, write
 from .units import find_blocks
 from .values import Known
 
@@ -41,6 +41,8 @@ OPTIMIZERS = {
     "LAMB": "lamb", "AdamW8bit": "adamw_8bit", "PagedAdamW8bit": "adamw_8bit", "Muon": "muon",
 }  # fmt: skip
 NORMS = {"_foreach_norm", "linalg_vector_norm"}
+#: Of these a micro-batch has as many as any other.
+PRODUCTS = {"mm", "addmm", "bmm", "baddbmm", "convolution", "convolution_backward"}
 SCALED = "_amp_foreach_non_finite_check_and_unscale_"
 PRECISIONS = {torch.bfloat16: "bf16", torch.float16: "fp16"}
 
@@ -71,6 +73,7 @@ class _Seen:
     autocast: torch.dtype | None = None
     optimizer: dict[str, Any] = field(default_factory=dict)
     samples: int = 0  #: of what the network is called with first
+    products: int = 0  #: of the first forward and backward
 
 
 def _optimizer(found: torch.optim.Optimizer, after: Sequence[str]) -> dict[str, Any]:
@@ -111,8 +114,8 @@ def _watched(recorder: Recorder, seen: _Seen) -> Iterator[None]:
     def run_backward(*args: Any, **given: Any) -> Any:
         if seen.optimizer:
             raise CaptureError(
-                "a second backward behind the optimizer's step, as a GAN has it: capture_step "
-                "takes one forward and backward; capture each in a step of its own"
+                f"a second backward behind the optimizer's step, as a GAN has it, at {place_now()}; "
+                "capture_step takes one forward and backward: capture each in a step of its own"
             )
         seen.backwards += 1
         if seen.backwards == 1:
@@ -121,6 +124,14 @@ def _watched(recorder: Recorder, seen: _Seen) -> Iterator[None]:
         if seen.backwards == 1:
             gc.collect()
             recorder.finish()
+            seen.products = sum(kernel.name in PRODUCTS for unit in recorder.units
+                                for kernel in (*unit.forward, *unit.backward))  # fmt: skip
+        elif (found := sum(name in PRODUCTS for name in recorder.afterwards)) != seen.products:
+            raise CaptureError(
+                f"the backward at {place_now()} is of {found} products, the first one of "
+                f"{seen.products}: they are no micro-batches of one network; add the losses up, or "
+                "capture each in a step of its own"
+            )
         recorder.afterwards.clear()
 
     def begin_autocast(self: Any, device_type: str, *args: Any, **given: Any) -> None:
@@ -134,8 +145,8 @@ def _watched(recorder: Recorder, seen: _Seen) -> Iterator[None]:
     def reach(optimizer: torch.optim.Optimizer, *_: Any) -> None:
         if seen.optimizer:
             raise CaptureError(
-                f"a second optimizer's step, {type(optimizer).__name__}'s: capture_step takes one, "
-                "and a scenario's `optimizer` is that of all parameters"
+                f"a second optimizer's step, {type(optimizer).__name__}'s, at {place_now()}; "
+                "capture_step takes one, and a scenario's `optimizer` is that of all parameters"
             )
         seen.optimizer = _optimizer(optimizer, recorder.afterwards)
         for group in optimizer.param_groups:
