@@ -80,10 +80,12 @@ std::string megatron_fsdp(const Case& of) {
 }
 
 std::string buffers(const Case& of) {
+  std::vector<std::string> keys;
   if (of.tensor_ranks() && !of.layout()->avoid_record_streams)
-    return "strategy.avoid_record_streams = false";
-  if (of.communicators <= Bytes(0)) return "";
-  return fmt::format("cluster.nccl.version: {} of communicators", format(of.communicators));
+    keys.emplace_back("strategy.avoid_record_streams = false");
+  if (of.communicators > Bytes(0))
+    keys.push_back(fmt::format("cluster.nccl.version: {}", format(of.communicators)));
+  return fmt::format("{}", fmt::join(keys, ", "));
 }
 
 std::string chunks(const Case& of) {
@@ -96,20 +98,24 @@ std::string chunks(const Case& of) {
 
 /// Fast kernels load rows of 16 bytes, eight elements, and heads are such rows.
 std::string off_tiles(const Case& of) {
+  std::vector<std::string> keys;
   if (of.scenario.run.efficiency.launch_blocking)
-    return "run.efficiency.cuda_launch_blocking = true";
+    keys.emplace_back("run.efficiency.cuda_launch_blocking = true");
   const auto& network = of.scenario.transformer;
   constexpr std::int64_t kRow = 8;
-  if (!network || of.scenario.shape.flash_attention || network->head_width % kRow == 0) return "";
-  return fmt::format("model.attention: eager, heads of {}", network->head_width);
+  if (network && !of.scenario.shape.flash_attention && network->head_width % kRow != 0)
+    keys.push_back(fmt::format("model.attention: eager, heads of {}", network->head_width));
+  return fmt::format("{}", fmt::join(keys, ", "));
 }
 
 std::string narrow(const Case& of) {
-  if (gathers_fp8(of.scenario.strategy)) return "strategy.zero.fp8_param_gather = true";
-  if (gathers_fp4(of.scenario.strategy)) return "strategy.zero.fp4_param_gather = true";
+  std::vector<std::string> keys;
+  if (gathers_fp8(of.scenario.strategy)) keys.emplace_back("strategy.zero.fp8_param_gather = true");
+  if (gathers_fp4(of.scenario.strategy)) keys.emplace_back("strategy.zero.fp4_param_gather = true");
   if (of.scenario.shape.attention_kernel == AttentionKernel::cudnn_fp8)
-    return "model.attention = cudnn_fp8";
-  return of.scenario.adaptation && of.scenario.adaptation->lora ? "model.lora" : "";
+    keys.emplace_back("model.attention = cudnn_fp8");
+  if (of.scenario.adaptation && of.scenario.adaptation->lora) keys.emplace_back("model.lora");
+  return fmt::format("{}", fmt::join(keys, ", "));
 }
 
 std::string on_host(const Case& of) {
