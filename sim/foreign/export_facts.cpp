@@ -72,6 +72,7 @@ std::string activation_of(const TransformerShape& shape) {
     case ActivationKind::relu:
       return "relu";
     case ActivationKind::relu_squared:
+    case ActivationKind::relu_then_square:
       return "relu2";
     case ActivationKind::silu:
       return "silu";

@@ -28,8 +28,11 @@ std::vector<Key> shape_keys() {
     {"intermediate_size", type::integer(1), "(required)", "Channels inside a feed-forward layer."},
     {"ffn_hidden_size", type::integer(1), "(none)", "The same, as Megatron-LM calls it."},
     {"vocab_size", type::integer(1), "(required)", "Tokens that there are."},
-    {"activation", type::choice({"swiglu", "geglu", "gelu", "gelu_new", "relu", "relu2", "silu"}),
-     "(swiglu)", "Function of the feed-forward layer."},
+    {"activation",
+     type::choice(
+         {"swiglu", "geglu", "gelu", "gelu_new", "relu", "relu2", "relu_then_square", "silu"}),
+     "(swiglu)",
+     "Function of the feed-forward layer. relu_then_square: relu2 as two of PyTorch's functions."},
     {"norm", type::choice({"rmsnorm", "layernorm"}), "(rmsnorm)", "Kind of the norms."},
     {"position", type::choice({"rope", "learned", "alibi", "none"}), "(rope)",
      "What tells positions apart."},

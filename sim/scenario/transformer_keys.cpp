@@ -83,12 +83,13 @@ void read_widths(Keys& keys, TransformerShape& t) {
 }
 
 void read_functions(Keys& keys, TransformerShape& t) {
-  if (const auto name = keys.choice(
-          "activation", {"swiglu", "geglu", "gelu", "gelu_new", "relu", "relu2", "silu"})) {
+  if (const auto name = keys.choice("activation", {"swiglu", "geglu", "gelu", "gelu_new", "relu",
+                                                   "relu2", "relu_then_square", "silu"})) {
     t.gated = *name == "swiglu" || *name == "geglu";
     t.activation = *name == "gelu_new"                    ? ActivationKind::gelu_new
                    : *name == "relu"                      ? ActivationKind::relu
                    : *name == "relu2"                     ? ActivationKind::relu_squared
+                   : *name == "relu_then_square"          ? ActivationKind::relu_then_square
                    : *name == "silu" || *name == "swiglu" ? ActivationKind::silu
                                                           : ActivationKind::gelu;
   }

@@ -70,8 +70,10 @@ void compile(Unit& unit) {
   std::vector<std::size_t> places;  // by operator, and of the end
   for (std::size_t i = 0; i < unit.operators.size(); ++i) {
     Operator& op = unit.operators[i];
-    op.eager_forward = op.eager_backward = {};
-    op.normed = op.pooled = op.bare_forward = op.bare_backward = 0;
+    if (!op.library || op.kind != OperatorKind::elementwise) {
+      op.eager_forward = op.eager_backward = {};
+      op.normed = op.pooled = op.bare_forward = op.bare_backward = 0;
+    }
     if (op.kind == OperatorKind::matmul) pad(op.product);
     if (op.kind == OperatorKind::cast && op.forward_elements == 0) op.backward_elements = 0;
     if (op.kind == OperatorKind::loss && !op.library) {

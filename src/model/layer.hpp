@@ -308,6 +308,7 @@ enum class LayerKind : std::uint8_t {
   scatter,  ///< of the tokens among the ranks of a tensor-parallel group
   mixer,    ///< a file of model/mixers
   square,
+  square_apart,  ///< of a ReLU whose kernel is its own in libraries, too
   without_gate,  ///< what stands before the gate in the outputs of a product
   output_gate,
   by_position,  ///< nn.MultiheadAttention's copy of its input, whose first axis is the batch

@@ -168,7 +168,8 @@ class Layers {
   /// Adds what stands between a mixer's products. The activation holds what those in front give,
   /// side by side.
   void mix(const MixerPtr& mixer);
-  void square();
+  /// `apart`: libraries have no one function of it and the ReLU before.
+  void square(bool apart = false);
   /// The last `channels` of the products that were made last are for `output_gate` alone.
   void set_gate_aside(std::int64_t channels);
   void output_gate(const Activation& with_gate);

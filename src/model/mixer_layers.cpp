@@ -97,10 +97,12 @@ void Layers::mix(const MixerPtr& mixer) {
 }
 
 // Autocast runs powers in fp32; backward makes x's, times a number, times dy.
-void Layers::square() {
+void Layers::square(bool apart) {
+  if (apart) last().operators.back().library = true;
   cast(true);
-  pointwise(LayerKind::square);
+  pointwise(apart ? LayerKind::square_apart : LayerKind::square);
   last().operators.back().eager_backward = {.kernels = 3, .plain = 7 * current_.elements()};
+  last().operators.back().library = apart;
 }
 
 void Layers::set_gate_aside(std::int64_t channels) {

@@ -195,7 +195,7 @@ struct Operator {
   bool frozen = false;             ///< its parameters get no gradient
   bool input_gradient = true;      ///< of a product: backward makes the gradient of its input
   bool recomputed = false;         ///< of attention: runs once more in front of its backward
-  bool library = false;  ///< of a loss or a copy: a kernel that torch.compile leaves as it is
+  bool library = false;  ///< of a loss or elementwise: torch.compile leaves its kernels as they are
   Scan scan = {};
   bool between_experts = false;        ///< what stands between the products of experts
   StoredAs storage = StoredAs::model;  ///< of a product's weight; each use dequantizes it

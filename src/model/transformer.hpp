@@ -27,6 +27,7 @@ enum class ActivationKind : std::uint8_t {
   gelu_written,
   relu,
   relu_squared,
+  relu_then_square,
   silu
 };
 /// Norms of queries and keys: none, of each head, of all heads at once (OLMo 2), or of each head

@@ -172,12 +172,16 @@ EagerExperts put_back(double sent) {
 /// Megatron-LM's weighted_bias_quick_geglu_impl (core/fusions/fused_bias_geglu.py) clamps in front
 /// of its fused kernel: gate and up, each a kernel, and torch.cat of both. Backward the parts of
 /// the sum's gradient go through one comparison and a choice, and through two, their conjunction
-/// and a choice, whose masks are bytes; both halves become one tensor.
-void add_megatron_clamps(Operator& activation, double wide) {
-  activation.forward_elements += 8 * wide;
-  activation.backward_elements += 15 * wide;
-  activation.bare_forward += 3;
-  activation.bare_backward += 7;
+/// and a choice, whose masks are bytes; both halves become one tensor. Halves are views of chunk(),
+/// whose rows lie apart: PyTorch's kernels for these are not vectorized (TensorIterator).
+Operator megatron_clamps(double wide) {
+  return {.kind = OperatorKind::elementwise,
+          .forward_elements = 8 * wide,
+          .backward_elements = 15 * wide,
+          .eager_forward = {.kernels = 3, .written = 2 * wide, .plain = 4 * wide},
+          .eager_backward = {.kernels = 7, .written = 5 * wide, .plain = 5.5 * wide},
+          .library = true,
+          .between_experts = true};
 }
 
 /// TEGroupedMLP._apply_bias (core/transformer/moe/experts.py): the second products' biases times
@@ -185,14 +189,21 @@ void add_megatron_clamps(Operator& activation, double wide) {
 /// kernel makes 16 bits. Forward an element is written by the product (4 bytes), read with the
 /// expert's output and written by the sum (10), joined (8) and converted (6). Backward it is
 /// converted (6), and for the output (6) and joined (4); its product with the weights is written
-/// and summed (12), as is that with the bias (12). TransformerEngine's fused experts have them in
-/// the product's epilogue.
+/// and summed (12), as is that with the bias (12). Kernels whose operands are broadcast or of two
+/// types are not vectorized: forward the product and the sum, backward the first conversion and
+/// both products. TransformerEngine's fused experts have all in the product's epilogue.
 Operator megatron_biases(double elements, double experts) {
   return {.kind = OperatorKind::elementwise,
           .forward_elements = 14 * elements,
           .backward_elements = 20 * elements,
-          .bare_forward = 2 * experts + 1,
-          .bare_backward = 6 * experts};
+          .eager_forward = {.kernels = 2 * experts + 2,
+                            .moved = 3.5 * elements,
+                            .written = 2 * elements},
+          .eager_backward = {.kernels = 6 * experts + 1,
+                             .moved = 3.5 * elements,
+                             .written = 3 * elements,
+                             .plain = 2 * elements},
+          .library = true};
 }
 
 }  // namespace
@@ -238,12 +249,12 @@ void Layers::experts(const ExpertGroup& options) {
   if (sorted > 0) move(OperatorKind::elementwise, 2 * sorted, 2 * sorted);
   const double multiplied = computed / static_cast<double>(options.replicas);
   append(grouped({multiplied, hidden, options.wide(), own, options.grouped}));
+  const bool as_megatron = options.weighs_activation && !options.grouped;
+  if (as_megatron && options.clamped) append(megatron_clamps(wide));
   // SiLU and the product, or ReLU and its square.
   move(OperatorKind::elementwise, (options.gated ? 5 : 4) * wide, (options.gated ? 8 : 6) * wide);
   last().operators.back().between_experts = true;
   compose(options.clamped ? clamped(wide) : activated(wide));
-  const bool as_megatron = options.weighs_activation && !options.grouped;
-  if (as_megatron && options.clamped) add_megatron_clamps(last().operators.back(), wide);
   append(grouped({multiplied, options.width, hidden, own, options.grouped}));
   if (as_megatron && options.biases)
     append(megatron_biases(computed * static_cast<double>(hidden), static_cast<double>(own)));

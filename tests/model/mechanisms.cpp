@@ -157,6 +157,7 @@ BOOST_AUTO_TEST_CASE(narrow_embeddings_halve_the_residual_stream) {
 struct BesideProducts {
   double activation = 0, activation_backward = 0;  // elements
   double biases = 0, biases_backward = 0, launches = 0;
+  double apart = 0, apart_backward = 0;  // elements that kernels write that are not vectorized
 };
 
 const Unit& block_of(const Model& model) {
@@ -166,16 +167,19 @@ const Unit& block_of(const Model& model) {
 BesideProducts beside_products(bool grouped, bool weighs_activation) {
   const ModelShape shape{
       .sequence = 64, .grouped_experts = grouped, .weighs_activation = weighs_activation};
-  const Model model = transformer_model(*built_in_shape("gpt_oss_120b"), shape);
+  const Model plain = transformer_model(*built_in_shape("gpt_oss_120b"), shape);
+  const Model model = compiled(plain, Compile::library);
   BesideProducts sum;
   for (const Operator& op : block_of(model).operators) {
+    sum.apart += op.eager_forward.written;
+    sum.apart_backward += op.eager_backward.written;
     if (op.between_experts) {
       sum.activation += op.forward_elements;
       sum.activation_backward += op.backward_elements;
-    } else if (op.bare_forward > 0) {
+    } else if (op.library && op.eager_forward.kernels > 0) {
       sum.biases += op.forward_elements;
       sum.biases_backward += op.backward_elements;
-      sum.launches += op.bare_forward;
+      sum.launches += op.eager_forward.kernels;
     }
   }
   return sum;
@@ -188,12 +192,33 @@ BOOST_AUTO_TEST_CASE(megatron_clamps_and_adds_biases_by_kernels_of_their_own) {
   BOOST_TEST(megatron.activation_backward == (8 + 15) * wide);
   BOOST_TEST(megatron.biases == 14 * sent);
   BOOST_TEST(megatron.biases_backward == 20 * sent);
-  BOOST_TEST(megatron.launches == 2 * 128 + 1);
+  BOOST_TEST(megatron.launches == 2 * 128 + 2);
+  // Two clamps of halves, a product and a sum; five, and a conversion and two products.
+  BOOST_TEST(megatron.apart == 2 * wide + 2 * sent);
+  BOOST_TEST(megatron.apart_backward == 5 * wide + 3 * sent);
   // TransformerEngine's fused experts have both in their products.
   const BesideProducts fused = beside_products(true, true);
   BOOST_TEST(fused.activation == 5 * wide);
   BOOST_TEST(fused.biases == 0);
+  BOOST_TEST(fused.apart == 0);
   BOOST_TEST(beside_products(false, false).biases == 0);
+}
+
+// NeMo 2's squared ReLU: a library fuses no ReLU with the power behind it, nor the power's three
+// kernels of backward.
+BOOST_AUTO_TEST_CASE(a_relu_that_is_squared_apart_stays_two_functions_in_a_library) {
+  const auto moved = [](ActivationKind activation) {
+    TransformerShape shape = llama();
+    shape.gated = false;
+    shape.activation = activation;
+    const Model model = compiled(transformer_model(shape, {.sequence = 64}), Compile::library);
+    double backward = 0;
+    for (const Operator& op : block_of(model).operators)
+      if (op.library) backward += std::max(op.eager_backward.plain, op.backward_elements);
+    return backward / (64.0 * static_cast<double>(shape.feed_forward));
+  };
+  BOOST_TEST(moved(ActivationKind::relu_then_square) == 3 + 7);
+  BOOST_TEST(moved(ActivationKind::relu_squared) == 0);
 }
 
 double kept_by_experts(bool weighs_activation) {

@@ -148,8 +148,9 @@ void append_activation(TransformerBuild& b) {
     case ActivationKind::relu:
       return b.layers.rectify();
     case ActivationKind::relu_squared:
+    case ActivationKind::relu_then_square:
       b.layers.rectify();
-      return b.layers.square();
+      return b.layers.square(b.t.activation == ActivationKind::relu_then_square);
     case ActivationKind::silu:
       return b.layers.silu_out();
   }

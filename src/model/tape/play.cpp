@@ -306,6 +306,8 @@ Player::Value Player::run(const Layer& layer) {
       return {mixed(layer)};
     case LayerKind::square:
       if (r.compiled()) return {unary_of_input(r, input(layer), kSquaredRelu)};
+      [[fallthrough]];
+    case LayerKind::square_apart:
       return {power(r, widen_on_cuda(r, input(layer)))};
     case LayerKind::without_gate:
       return around_gate(values_.at(layer.input), layer.out.channels, false);

@@ -12,13 +12,14 @@ SUPER = ("{layers: 88, hidden_size: 4096, heads: 32, kv_heads: 2, head_dim: 128,
          "experts: {count: 512, active: 22, intermediate_size: 2688, shared: 2, latent_size: 1024}, "
          "hybrid_override_pattern: " + "MEMEMEMEME*" * 8 + ", mamba: {heads: 128}, multi_token_prediction: 2}")
 # nvidia/Nemotron-H-56B-Base-8K's config.json; its 118 blocks: 54 of Mamba 2, 54 of MLP, 10 of
-# attention, whose order costs nothing.
+# attention, whose order costs nothing. The squared ReLU of NeMo 2 is two functions: a lambda of
+# NemotronHConfigBase (nemo/collections/llm/gpt/model/ssm.py), squared_relu of llm/fn/activation.py.
 NEMOTRON_H = ("{layers: 118, hidden_size: 8192, heads: 64, kv_heads: 8, head_dim: 128, "
-              "intermediate_size: 32768, vocab_size: 131072, activation: relu2, position: none, "
+              "intermediate_size: 32768, vocab_size: 131072, activation: relu_then_square, position: none, "
               "hybrid_override_pattern: " + "M-M-M-M-M-*" * 10 + "M-M-M-M-"
               ", mamba: {heads: 256, state_size: 256}}")
 NEMOTRON_340B = ("{layers: 96, hidden_size: 18432, heads: 96, kv_heads: 8, intermediate_size: 73728, "
-                 "vocab_size: 256000, activation: relu2, norm: layernorm}")
+                 "vocab_size: 256000, activation: relu_then_square, norm: layernorm}")
 GPT = ("{{layers: {layers}, hidden_size: {hidden}, heads: {heads}, intermediate_size: {ffn}, "
        "vocab_size: 250880, activation: gelu, norm: layernorm, position: learned, bias: true, "
        "tie_embeddings: true, dropout: 0.1}}")
@@ -147,11 +148,11 @@ def bridge(row, recipes):
     # scripts/performance/utils/overrides.py, set_workload_base_configs: without a flexible backend
     # the dispatcher is "alltoall", as qwen3_llm_pretrain.py says of H100s, too.
     flex = says.get("moe_flex_dispatcher_backend")
-    experts = ["imbalance: 1", "dispatch: " + ("deepep" if flex else "all_to_all")]
+    experts = ["imbalance: 1", "dispatch: " + (flex or "all_to_all")]
     if flex == "hybridep":
         # _set_common_perf_overrides (overrides.py) where the recipe has HybridEP before it, as
-        # GPT-OSS does; else Megatron-Core's moe_hybridep_num_sms.
-        experts.append(f"num_sms: {32 if 'GPT' in row['model'] else 16}")
+        # GPT-OSS and Nemotron 3 Super do; else Megatron-Core's moe_hybridep_num_sms.
+        experts.append(f"num_sms: {16 if 'Qwen' in row['model'] else 32}")
     if says.get("moe_a2a_overlap"):
         experts.append("overlap_moe_expert_parallel_comm: true")
     layout = [replicas(precision), *degrees(row), "experts: {" + ", ".join(experts) + "}"]
@@ -167,14 +168,23 @@ def bridge(row, recipes):
 
 
 def dense(row, _):
-    """NVIDIA's dgxc-benchmarking: NeMo on Megatron-Core, tensor exchanges overlapped."""
+    """NVIDIA's dgxc-benchmarking: NeMo on Megatron-Core. 340B overlaps its tensor exchanges. Of
+    Nemotron-H what ran is NeMo@7a8f1cc7 (nemotronh/setup.sh). Its scripts/performance/llm/
+    pretrain_nemotronh_56b.py calls pretrain_recipe() without performance_mode, so that no
+    MegatronCommOverlapCallback is there: nothing of tensor ranks overlaps, nor does the gather of
+    parameters (recipes/nemotronh_56b.py). NVTE_FUSED_ATTN=0 leaves flash-attn; weights are kept in
+    8 bits (bf16_with_fp8_mixed)."""
     precision = PRECISIONS[row["precision"]]
-    network = NEMOTRON_H if "Nemotron-H" in row["model"] else NEMOTRON_340B
-    layout = [replicas(precision), *degrees(row)]
-    if number(row, "tp") > 1:
+    hybrid = "Nemotron-H" in row["model"]
+    network = NEMOTRON_H if hybrid else NEMOTRON_340B
+    words = {"check_for_nan_in_grad": "true", "overlap_param_gather": "false",
+             "fp8_param_gather": "true"} if hybrid else {}
+    layout = [replicas(precision, **words), *degrees(row)]
+    if number(row, "tp") > 1 and not hybrid:
         layout.append("tp_comm_overlap: true")
+    attention = ", attention: flash2" if hybrid else ""
     return [f"model={{transformer: {network}, sequence: {row['seq_len']}, batch_per_gpu: "
-            f"{row['micro_batch']}, precision: {precision}}}",
+            f"{row['micro_batch']}, precision: {precision}{attention}}}",
             "strategy={" + ", ".join(layout) + "}", "framework=megatron"]
 
 
