@@ -97,7 +97,8 @@ AsleepBytes asleep_of(const RlOptions& options, const TrainerParts& parts) {
 std::vector<RlPhase> trainer_phases(const RlOptions& options, const TrainerRun& run) {
   const TrainerParts& parts = run.parts;
   const auto updates = static_cast<double>(options.updates);
-  const Seconds forward = options.measured.forward * updates * parts.forward;
+  const Seconds forward = updates * parts.forward;
+  const MeasuredPasses& took = options.measured;
   std::vector<RlPhase> phases;
   const auto phase = [&](const char* name, Seconds time) {
     if (time > Seconds(0)) phases.push_back({name, time});
@@ -110,14 +111,14 @@ std::vector<RlPhase> trainer_phases(const RlOptions& options, const TrainerRun& 
   phase("preparation", preparations * prepare);
   const AsleepBytes asleep = asleep_of(options, parts);
   phase(options.has_critic() ? "log-probabilities, values" : "log-probabilities",
-        forwards * forward + sleep_of(options, asleep.of_forwards).time);
+        took.forward * (forwards * forward + sleep_of(options, asleep.of_forwards).time));
   const int references = options.algorithm == RlAlgorithm::kto ? 2 : 1;
-  if (options.has_reference()) phase("reference", references * forward);
+  if (options.has_reference()) phase("reference", took.forward * references * forward);
   phase("teacher", updates * run.teacher);
   if (!scores)
-    phase("training", networks_of(options) * options.measured.training *
-                              static_cast<double>(options.epochs) * updates * parts.update +
-                          sleep_of(options, asleep.of_updates).time);
+    phase("training", took.training * (networks_of(options) * static_cast<double>(options.epochs) *
+                                           updates * parts.update +
+                                       sleep_of(options, asleep.of_updates).time));
   return phases;
 }
 

@@ -314,18 +314,23 @@ BOOST_AUTO_TEST_CASE(logs_tell_lengths_and_parts) {
 
 BOOST_AUTO_TEST_CASE(a_calibrated_step_is_within_a_few_percent_of_its_log) {
   // Parts of NVIDIA-NeMo/RL#959 on one node, as verl's metrics would say them.
-  const auto document = Document::parse(
-      scenario(std::string("{prompts: 64, generations: 32, reference: true, ") + kLengths + "}"),
-      "rl.yaml");
+  const auto of = [](const std::string& sleeps) {
+    return Document::parse(scenario("{prompts: 64, generations: 32, reference: true, generator: "
+                                    "{trainer_sleeps: " +
+                                    sleeps + "}, " + kLengths + "}"),
+                           "rl.yaml");
+  };
   const auto log = read_rl_log(
       "step:1 - response_length/mean:795 - prompt_length/mean:120 - timing_s/gen:58 - "
       "timing_s/old_log_prob:9 - timing_s/ref:9 - timing_s/update_actor:38 - "
       "timing_s/update_weights:5 - timing_s/step:121\n",
       "log");
-  const RlCalibration made = calibrate_rl(*document, *log);
-  BOOST_TEST(made.left.empty());
-  for (const RlCalibratedPart& part : made.parts)
-    BOOST_TEST(part.after == part.measured, boost::test_tools::tolerance(0.03));
+  for (const char* const sleeps : {"false", "true"}) {
+    const RlCalibration made = calibrate_rl(*of(sleeps), *log);
+    BOOST_TEST(made.left.empty());
+    for (const RlCalibratedPart& part : made.parts)
+      BOOST_TEST(part.after == part.measured, boost::test_tools::tolerance(0.03));
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()
