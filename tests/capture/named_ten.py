@@ -3,7 +3,7 @@
     tests/capture/named_ten.py [NAME ...]
 
 Writes NAME.model.json of each, or of all: Stable Diffusion 2's UNet, CLIP with attention as PyTorch 1.x
-ran it, DETR with its first stages frozen, RetinaNet, and DLRM of NVIDIA's DeepLearningExamples.
+ran it, DETR with its first stages frozen, RetinaNet, Mask R-CNN, and DLRM of NVIDIA's DeepLearningExamples.
 """
 import sys
 from pathlib import Path
@@ -85,6 +85,46 @@ def retinanet_resnet50(path):
     return rehearse_sim.capture_named("torchvision:retinanet_resnet50_fpn", precision="tf32", batch=16, path=path)
 
 
+class MaskRcnn(nn.Module):
+    """torchvision's, pretrained, with as many boxes as it trains on at the most: 512 an image, 128 of them with a
+    mask, a quarter of each at every level. What picks them by scores is left out."""
+
+    def __init__(self):
+        from torchvision.models.detection import MaskRCNN
+        from torchvision.models.detection.backbone_utils import resnet_fpn_backbone
+        from torchvision.ops.misc import FrozenBatchNorm2d
+        super().__init__()
+        own = resnet_fpn_backbone(backbone_name="resnet50", weights=None, norm_layer=FrozenBatchNorm2d, trainable_layers=3)
+        net = MaskRCNN(own, 91)
+        self.backbone, self.rpn, self.heads = net.backbone, net.rpn.head, net.roi_heads
+
+    @staticmethod
+    def pooled(levels, boxes, size):
+        from torchvision.ops import roi_align
+        each = [boxes[:, part::4].flatten(0, 1) for part in range(4)]
+        return torch.cat([roi_align(level, own.to(level.dtype), size, 1 / 4 / 2**i, 2)
+                          for i, (level, own) in enumerate(zip(levels, each))])
+
+    def forward(self, images, boxes):
+        levels = list(self.backbone(images).values())
+        objects, deltas = self.rpn(levels)
+        one, shift = (torch.cat([each.flatten(1) for each in part], 1)[:, :256] for part in (objects, deltas))
+        loss = nn.functional.binary_cross_entropy_with_logits(one.float(), torch.zeros_like(one.float()))
+        loss = loss + shift.float().abs().mean()
+        classes, corners = self.heads.box_predictor(self.heads.box_head(self.pooled(levels[:4], boxes, 7)))
+        loss = loss + nn.functional.cross_entropy(classes, torch.zeros(len(classes), dtype=torch.long))
+        loss = loss + corners[:, :4].float().abs().mean()
+        masks = self.heads.mask_predictor(self.heads.mask_head(self.pooled(levels[:4], boxes[:, :128], 14)))[:, 0]
+        return loss + nn.functional.binary_cross_entropy_with_logits(masks.float(), torch.zeros_like(masks.float()))
+
+
+def mask_rcnn_resnet50(path):
+    def inputs(batch):
+        return torch.zeros(batch, 3, 800, 1088), torch.zeros(batch, 512, 5)
+
+    return rehearse_sim.capture(MaskRcnn, inputs, precision="fp16", name="mask_rcnn_resnet50", path=path)
+
+
 def dlrm_frequent(path):
     tables = [rehearse_sim.Table(rows) for rows in FREQUENT]
     return recommenders.captured("dlrm_frequent", tables, False, (), "fp16", path, optimizer="sgd",
@@ -92,7 +132,7 @@ def dlrm_frequent(path):
 
 
 WAYS = {each.__name__: each for each in (stable_diffusion_2, clip_vit_l14_eager, detr_resnet50_tf32,
-                                         retinanet_resnet50, dlrm_frequent)}
+                                         retinanet_resnet50, mask_rcnn_resnet50, dlrm_frequent)}
 
 
 def main():
