@@ -66,7 +66,7 @@ constexpr Impossible kImpossible[] = {
      "gpus_per_node, head_start, host_bandwidth, kernels, measured_steps, memory, name, nccl, nic, "
      "nic_burst, "
      "nic_latency, nic_vendor, nics, "
-     "nodes, nvlink, nvlink_latency, pcie, pcie_latency, run_queue, shared_cores, speed, "
+     "nodes, nvlink, nvlink_latency, nvme, pcie, pcie_latency, run_queue, shared_cores, speed, "
      "staged_rate, tdp, "
      "transport, usd_per_hour, use",
      "did you mean \"shared_cores\"?"},
@@ -87,7 +87,8 @@ constexpr Impossible kImpossible[] = {
     {"nodes: 1\nnode: {nvlnk: 300GBps}\n", "2:8",
      "node.nvlnk: unknown key; known keys here: cores, gpu, gpus, host_bandwidth, host_launch, "
      "memory, "
-     "nic, nic_burst, nic_latency, nic_vendor, nics, nvlink, nvlink_latency, pcie, pcie_latency, "
+     "nic, nic_burst, nic_latency, nic_vendor, nics, nvlink, nvlink_latency, nvme, pcie, "
+     "pcie_latency, "
      "pcie_peer_to_peer, pcie_roots, root_link, "
      "speed, staged_rate, tdp, transport, usd_per_hour",
      "did you mean \"nvlink\"?"},
