@@ -51,7 +51,7 @@ double narrow_objects(const Operator& op, Precision precision) {
 /// Transformers' experts say themselves what they launch: composites of kernels, or a loop.
 bool says_its_launches(const Unit& unit) {
   return std::ranges::any_of(unit.operators, [](const Operator& op) {
-    return op.sliced_gradients > 0 || op.eager_forward.kernels >= 12;
+    return op.sliced_gradients > 0 || (!op.library && op.eager_forward.kernels >= 12);
   });
 }
 

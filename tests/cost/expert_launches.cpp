@@ -10,7 +10,7 @@ namespace {
 
 /// Qwen3 30B's layer: operators launched by eager modules, and of its products' own kernels.
 StepCosts layer_of(double experts, bool together, bool exchanged, Precision precision,
-                   Compile compile = Compile::none) {
+                   Compile compile = Compile::none, const std::vector<Operator>& more = {}) {
   Model model;
   model.compile = compile;
   model.units.resize(1);
@@ -22,6 +22,7 @@ StepCosts layer_of(double experts, bool together, bool exchanged, Precision prec
       .narrows = true};
   const Operator other{.forward_elements = 1, .backward_elements = 1};
   model.units[0].operators = {product, product, other, other, other, other, other, other};
+  for (const Operator& op : more) model.units[0].operators.push_back(op);
   if (exchanged)
     model.units[0].exchanges.push_back({.axis = ExchangeAxis::expert, .issued = {}, .awaited = {}});
   Gpu gpu;
@@ -41,6 +42,22 @@ BOOST_AUTO_TEST_CASE(a_layer_of_experts_launches_what_was_counted) {
   };
   check_launches(false, 55, 54);
   check_launches(true, 63, 56);
+}
+
+// Megatron-LM's biases are many small kernels beside the layer's own, and do not stand for these.
+BOOST_AUTO_TEST_CASE(what_a_library_leaves_unfused_is_launched_besides) {
+  const Operator biases{.forward_elements = 1,
+                        .backward_elements = 1,
+                        .eager_forward = {.kernels = 34, .written = 1},
+                        .eager_backward = {.kernels = 97, .written = 1},
+                        .library = true};
+  const auto unit = [](const std::vector<Operator>& more) {
+    return layer_of(16, false, true, Precision::bf16_master, Compile::none, more).units[0];
+  };
+  const double each = kHostOperator.value();
+  const UnitCost plain = unit({}), biased = unit({biases});
+  BOOST_CHECK_CLOSE((biased.forward_launch - plain.forward_launch).value(), 34 * each, 1e-6);
+  BOOST_CHECK_CLOSE((biased.backward_launch - plain.backward_launch).value(), 97 * each, 1e-6);
 }
 
 // TransformerEngine's GroupedLinear: of 16 experts and two products an operator and a kernel

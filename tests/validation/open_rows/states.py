@@ -151,8 +151,8 @@ def bridge(row, recipes):
     experts = ["imbalance: 1", "dispatch: " + (flex or "all_to_all")]
     if flex == "hybridep":
         # _set_common_perf_overrides (overrides.py) where the recipe has HybridEP before it, as
-        # GPT-OSS and Nemotron 3 Super do; else Megatron-Core's moe_hybridep_num_sms.
-        experts.append(f"num_sms: {16 if 'Qwen' in row['model'] else 32}")
+        # Nemotron 3 Super does. GPT-OSS' has DeepEP there, and moe_hybridep_num_sms = 16.
+        experts.append(f"num_sms: {32 if 'Super' in row['model'] else 16}")
     if says.get("moe_a2a_overlap"):
         experts.append("overlap_moe_expert_parallel_comm: true")
     layout = [replicas(precision), *degrees(row), "experts: {" + ", ".join(experts) + "}"]
