@@ -122,12 +122,13 @@ Optimizer read_optimizer_section(const Value& value, Framework& framework, Preci
     const bool asked = options.has("foreach");
     const bool on_host = is_fused_on_host(framework, optimizer);
     const bool lists = framework.find("optimizer.foreach") != "false";
-    const bool foreach = of_optimizer().foreach.in(options, lists);
-    const bool fused = (framework.flag("optimizer.fused") || on_host) && !(asked && foreach);
-    if (!(asked && foreach) && !options.has("fused") && !on_host) framework.note("optimizer.fused");
+    const bool by_lists = asked && of_optimizer().foreach.in(options, lists);
+    const bool fused = (framework.flag("optimizer.fused") || on_host) && !by_lists;
+    if (!asked && !options.has("fused") && !on_host) framework.note("optimizer.fused");
     optimizer.fused = of_optimizer().fused.in(options, fused);
     if (!asked && !optimizer.fused && !lists) framework.note("optimizer.foreach");
-    if (asked || !optimizer.fused) optimizer.foreach = foreach;
+    if (asked || !optimizer.fused)
+      optimizer.foreach = asked ? by_lists : of_optimizer().foreach.in(options, lists);
     if (asked && optimizer.fused && optimizer.foreach) {
       options.require("foreach").fail("an optimizer is either fused or foreach",
                                       "leave one of them out");
