@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .answers import Answer, Breakdown, Memory, Prediction
+from .answers import Answer, Breakdown, Memory, Prediction, RlPrediction
 from .errors import (
     BoundNotMet,
     CannotFinish,
@@ -36,9 +36,9 @@ from .spread import PoolExecutor
 
 __all__ = [
     "Answer", "BoundNotMet", "Breakdown", "CannotFinish", "EmbeddingBags", "InputError", "Memory", "MissingError",
-    "Mistake", "OurBug", "PoolExecutor", "Prediction", "RehearseError", "Table", "capture", "capture_named",
-    "capture_step", "check", "compare", "explain", "forecast", "plan", "predict", "predict_many", "shipped",
-    "sweep", "validate",
+    "Mistake", "OurBug", "PoolExecutor", "Prediction", "RehearseError", "RlPrediction", "Table", "capture",
+    "capture_named", "capture_step", "check", "compare", "explain", "forecast", "plan", "predict", "predict_many",
+    "shipped", "sweep", "validate",
 ]  # fmt: skip
 
 

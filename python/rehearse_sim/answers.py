@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
 from .documents import Report
+from .errors import wrong
 
 Interval = tuple[float, float]
 Document = TypeVar("Document")
@@ -167,3 +168,70 @@ class Prediction(Answer[Report]):
         rows.append(("bottleneck", str(self["bottleneck"])))
         title = f"{self['model']} · {self['strategy']} · {self['cluster']}"
         return answer_html(self.answer) + table_html(title, rows)
+
+
+class RlPrediction(Prediction):
+    """A step of post-training. Its `phases` stand in the place of a breakdown."""
+
+    @property
+    def answer(self) -> str:
+        return f"{self['verdict']}: {self.step_time_s:.4g} s a step of {self['algorithm']}"
+
+    @property
+    def interval(self) -> Interval | None:
+        ends = self._document.get("interval")
+        return None if ends is None else (float(ends["low_s"]), float(ends["high_s"]))
+
+    @property
+    def intervals(self) -> dict[str, Interval]:
+        return {} if self.interval is None else {"step_time_s": self.interval}
+
+    @property
+    def samples_per_s(self) -> float:
+        return float(self["sequences"]) / self.step_time_s
+
+    @property
+    def phases(self) -> dict[str, float]:
+        """Seconds of each phase, in their order."""
+        return {each["phase"]: float(each["time_s"]) for each in self["phases"]}
+
+    @property
+    def memory(self) -> Memory | None:
+        """Of the phase that fills most of its GPUs; `by_kind` has what is its own and what lies
+        beside it."""
+        phases = self._document.get("memory")
+        if not phases:
+            return None
+
+        def used(one: Mapping[str, Any]) -> float:
+            return float(one["own_bytes"]) + float(one["beside_bytes"])
+
+        own = max(phases, key=lambda one: used(one) / float(one["capacity_bytes"]))
+        return Memory(
+            fits=self["fits"], verdict=self["verdict"], used_bytes=used(own),
+            capacity_bytes=own["capacity_bytes"], allocated_peak_bytes=used(own),
+            reserved_peak_bytes=None,
+            by_kind={own["phase"]: own["own_bytes"], "beside": own["beside_bytes"]},
+            largest_batch_per_gpu=None,
+        )  # fmt: skip
+
+    @property
+    def breakdown(self) -> Breakdown:
+        raise wrong("a step of post-training has phases", "read .phases")
+
+    @property
+    def stages(self) -> list[dict[str, Any]]:
+        return []
+
+    def __repr__(self) -> str:
+        return f"<RlPrediction: {self['network']}. {self.answer}>"
+
+    def _repr_html_(self) -> str:
+        rows = [(name, f"{time:.4g} s") for name, time in self.phases.items()]
+        return answer_html(self.answer) + table_html(str(self["network"]), rows)
+
+
+def prediction_of(document: Mapping[str, Any]) -> Prediction:
+    """What `rehearse run` answered, by its schema."""
+    is_rl = str(document.get("schema", "")).startswith("rehearse.rollout/")
+    return RlPrediction(document) if is_rl else Prediction(document)

@@ -10,7 +10,7 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any, Literal, overload
 
-from .answers import Answer, Prediction
+from .answers import Answer, Prediction, prediction_of
 from .documents import Compare, Explain, Kernels, MeasuredComparison, PlanResult, RolloutPlan
 from .errors import BoundNotMet, InputError, Mistake, RehearseError, wrong
 from .program import (
@@ -39,7 +39,7 @@ def predict(
     """
     words = assignments({**(overrides or {}), **more})
     with question_file(scenario, "scenario.yaml") as (file, folder):
-        return Prediction(as_json(["run", file, "--quiet", *words], folder))
+        return prediction_of(as_json(["run", file, "--quiet", *words], folder))
 
 
 def _several(what: str, given: Iterable[Any]) -> list[Any]:
@@ -85,6 +85,8 @@ def predict_many(
     """Predicts each, side by side: on `jobs` threads, each with a process of the program, or by any
     concurrent.futures.Executor (Dask's, Ray's, mpi4py's). A wrong scenario raises its error, whose
     `index` is its place; with errors="return" that error stands there, and all others are kept."""
+    if errors not in ("raise", "return"):
+        raise wrong(f"predict_many(errors={errors!r}) is not known", 'write "raise" or "return"')
     tasks = [(each,) for each in _several("predict_many", scenarios)]
     found = spread(_predicted, tasks, executor, jobs, progress)
     for index, one in enumerate(found):

@@ -30,7 +30,8 @@ void merge(Facts& to, const Facts& from) {
     } else if (!fact.key.empty() && found->second.value != fact.value) {
       fail_at(fact.place,
               fmt::format("{} makes {} {}, and {} of the other file makes it {}", fact.key, name,
-                          fact.value, found->second.key, found->second.value));
+                          fact.value, found->second.key, found->second.value),
+              "make both say the same, in a copy");
     }
   }
 }
@@ -42,7 +43,9 @@ std::filesystem::path found_beside(const std::filesystem::path& file, const std:
   std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
   for (int i = 0; i <= above; ++i, folder = folder.parent_path()) {
     std::error_code none;
-    if (std::filesystem::is_regular_file(folder / named, none)) return folder / named;
+    const std::filesystem::path path = folder / named;
+    const bool is_itself = std::filesystem::equivalent(path, file, none);
+    if (std::filesystem::is_regular_file(path, none) && !is_itself) return path;
   }
   return {};
 }
@@ -63,9 +66,10 @@ std::vector<std::pair<std::filesystem::path, std::string>> files_named_by(
       setting.what = "its settings count, too";
       told.mapped.push_back(setting);
     } else if (!one.says_some) {
-      setting.what = fmt::format(
-          "{}; give both files: `rehearse import config A B`",
-          one.unless.empty() ? "that file says how it trains, and is not there" : one.unless);
+      setting.what =
+          fmt::format("{}; give both files: `rehearse import config A B`",
+                      one.unless.empty() ? "that file says how it trains, and is none that is there"
+                                         : one.unless);
       told.cannot.push_back(setting);
     }
   }

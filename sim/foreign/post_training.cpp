@@ -130,6 +130,8 @@ void fill_sample(Facts& facts, const Means& means) {
   if (packs && has(facts, "rl_sample"))  // of a rank, times those that share a sequence
     sample = number_of(facts, "rl_sample") *
              std::max(1.0, number_of(facts, "strategy.context_parallel.degree"));
+  else if (packs && has(facts, "rl_packed"))
+    sample = number_of(facts, "rl_packed");
   else if (packs && total > 0)
     sample = micro * total;
   else if (packs)
@@ -148,6 +150,12 @@ void fill_post_training(Facts& facts, const Asked& asked, const std::string& nam
   say_number(facts, "rl.lengths.response.mean", means.response);
   say_number(facts, "rl.lengths.response.deviation", means.deviation);
   if (value_of(facts, "rl.algorithm") != "ppo") facts.erase("rl.critic");
+  const bool others = has(facts, "rl.critic") && has(facts, "rl_critic_network") &&
+                      value_of(facts, "rl_critic_network") != value_of(facts, "model.hf");
+  if (others && has(facts, "model.hf"))
+    fail_at(facts.at("rl_critic_network").place,
+            "a critic of another network than the policy is not here",
+            "name the policy's network, in a copy");
   if (value_of(facts, "rl.algorithm") == "dpo")
     std::erase_if(facts, [](const auto& fact) {
       return fact.first.starts_with("rl.generator") || fact.first == "rl.generations";
@@ -162,9 +170,9 @@ void fill_post_training(Facts& facts, const Asked& asked, const std::string& nam
     else if (nodes > own)
       say(facts, "rl_trainer_nodes", std::to_string(nodes - own));
   }
-  for (const char* key :
-       {"accumulation", "global_batch", "rl_of_micro", "rl_update", "rl_mini", "rl_total",
-        "rl_sample", "rl_required", "rl_fits", "rl_streams", "rl_framework", "rl_trainer_apart"})
+  for (const char* key : {"accumulation", "global_batch", "rl_of_micro", "rl_update", "rl_mini",
+                          "rl_total", "rl_sample", "rl_packed", "rl_critic_network", "rl_required",
+                          "rl_fits", "rl_streams", "rl_framework", "rl_trainer_apart"})
     facts.erase(key);
 }
 

@@ -103,6 +103,9 @@ class Translator {
     apply(entry, **rule);
   }
 
+  /// Of a key that stands again further down, as Hydra and argparse take it.
+  void pass_over(const Entry& entry) { tell(made_.no_effect, entry, "the last one counts"); }
+
   Translation result() { return std::move(made_); }
 
  private:
@@ -208,7 +211,15 @@ class Translator {
 
 Translation translate(const std::vector<Entry>& entries, const Format& format) {
   Translator translator(entries, format);
-  for (const Entry& entry : entries) translator.take(entry);
+  std::map<std::string, std::size_t> last;
+  for (std::size_t i = 0; i < entries.size(); ++i) last[entries[i].key] = i;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const bool of_list = entries[i].key.find("[]") != std::string::npos;
+    if (of_list || last[entries[i].key] == i)
+      translator.take(entries[i]);
+    else
+      translator.pass_over(entries[i]);
+  }
   return translator.result();
 }
 

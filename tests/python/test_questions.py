@@ -35,6 +35,19 @@ class Questions(unittest.TestCase):
         self.assertEqual(found["breakdown.compute_s"], found.breakdown.compute_s)
         self.assertIn("step time", found._repr_html_())
 
+    def test_a_step_of_post_training_has_phases(self) -> None:
+        found = rehearse_sim.predict(ROOT / "scenarios/post_training/grpo_llama_8b.yaml")
+        assert isinstance(found, rehearse_sim.RlPrediction)
+        self.assertAlmostEqual(sum(found.phases.values()), found.step_time_s)
+        assert found.interval and found.memory and found.memory.capacity_bytes
+        self.assertLess(found.interval[0], found.step_time_s)
+        self.assertLess(found.memory.used_bytes, found.memory.capacity_bytes)
+        self.assertIn("a step of grpo", repr(found))
+        with self.assertRaises(rehearse_sim.InputError):
+            found.breakdown
+        with self.assertRaises(rehearse_sim.InputError):
+            rehearse_sim.predict_many([TOY], errors="raised")  # type: ignore[call-overload]
+
     def test_a_map_is_a_scenario_and_keywords_change_it(self) -> None:
         one = rehearse_sim.predict(TOY, cluster__nodes=2)
         two = rehearse_sim.predict({**TOY, "cluster": {"use": "dgx_h100", "nodes": 2}})

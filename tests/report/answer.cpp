@@ -74,6 +74,9 @@ BOOST_AUTO_TEST_CASE(a_run_without_prices_says_so) {
   Report report = whole_report();
   report.cost->usd.reset();
   report.goodput.reset();
+  BOOST_TEST(has(answer(report), "7.16 GPU hours, and nobody gives the price of some nodes."),
+             answer(report));
+  report.cost->prices.clear();
   BOOST_TEST(has(answer(report),
                  "500 M tokens take 1 h 47 min (1 h 44 min to 1 h 52 min); that is 7.16 GPU hours, "
                  "and nobody gives their price."),

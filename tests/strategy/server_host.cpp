@@ -117,8 +117,10 @@ BOOST_AUTO_TEST_CASE(unlike_hosts_are_told_apart) {
   cluster.groups.push_back(cluster.groups.back());
   cluster.groups.back().node.cores = 1;
   const std::vector<std::string> expected = {
-      "24.0 GB/s (4.00 GB/s to 52.0 GB/s) of gradients, by 4 threads in its host's memory",
-      "6.00 GB/s (4.00 GB/s to 9.00 GB/s) of gradients, by 1 thread in its host's memory"};
+      "24.0 GB/s (4.00 GB/s to 52.0 GB/s) of gradients, by 4 threads in its host's memory; "
+      "parameters are updated after them, at 24.0 GB/s",
+      "6.00 GB/s (4.00 GB/s to 9.00 GB/s) of gradients, by 1 thread in its host's memory; "
+      "parameters are updated after them, at 6.00 GB/s"};
   BOOST_TEST(derived_rates({.servers = 2}, cluster, {}, Precision::fp32) == expected,
              boost::test_tools::per_element());
 }
