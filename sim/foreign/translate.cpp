@@ -103,7 +103,7 @@ class Translator {
     apply(entry, **rule);
   }
 
-  /// Of a key that stands again further down, as Hydra and argparse take it.
+  /// A key stands again further down, which counts alone, as Hydra and argparse have it.
   void pass_over(const Entry& entry) { tell(made_.no_effect, entry, "the last one counts"); }
 
   Translation result() { return std::move(made_); }

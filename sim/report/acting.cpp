@@ -12,7 +12,7 @@
 namespace rehearse::inline report {
 namespace {
 
-/// What a mechanism's answer is made of.
+/// A scenario and what was found of it, which each mechanism asks.
 struct Case {
   const Scenario& scenario;
   Bytes communicators;

@@ -221,7 +221,7 @@ Scenario read_teacher(Map& root, const Document& document, std::vector<std::stri
   return read_training_part(*document.with_overrides(changes));
 }
 
-/// Of the section `train`, a step's prompts are `rl.prompts`, and its tokens hang on responses.
+/// Refuses keys of `train` that `rl:` says: prompts of a step, and tokens, which responses make.
 void check_train(const Map& train) {
   for (const auto& [key, why, remedy] :
        {std::tuple("like", "what post-training costs in reward is not predicted",

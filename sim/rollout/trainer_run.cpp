@@ -71,7 +71,7 @@ TrainerRun play(const RlOptions& options, Scenario trainer, bool needs_forward, 
   run.parts.parameters = at_peak(report, MemoryKind::parameters);
   run.parts.resident =
       networks_of(options) * (run.parts.parameters + states) + report.memory->context;
-  // What a critic holds beside the policy's update.
+  // A critic's states lie beside the policy's update.
   if (options.has_critic() && run.parts.memory && !options.generator.trainer_sleeps)
     run.parts.memory = with_beside(
         *run.parts.memory, run.parts.parameters + states + at_peak(report, MemoryKind::gradients));

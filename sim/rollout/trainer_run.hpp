@@ -7,10 +7,10 @@
 
 namespace rehearse::inline rollout {
 
-/// What the trainer does of a step, in order, as it was played.
+/// Lists the trainer's phases of a step, in order, as they were played.
 std::vector<RlPhase> trainer_phases(const RlOptions& options, const TrainerRun& run);
 
-/// What a trainer that sleeps waits for its own states: 0 of one that does not.
+/// A trainer that sleeps waits for its own states so long; one that does not, 0.
 struct TrainerSleep {
   Seconds before_generation;  ///< for its parameters, whose copy the generator takes
   Refit step;                 ///< of the whole step, and between what published rates it lies

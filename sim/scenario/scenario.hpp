@@ -187,7 +187,7 @@ Scenario read_scenario(const std::filesystem::path& file,
 /// The same for a document that is already there.
 Scenario read_scenario(const Document& document);
 
-/// How `run.efficiency.cuda_graph_scope` calls a scope: "moe_router".
+/// Names a scope as `run.efficiency.cuda_graph_scope` does: "moe_router".
 std::string graph_scope_name(GraphScope scope);
 
 /// The device that `memory.device` says, else CPUs where a compute profile was measured without

@@ -8,7 +8,7 @@ namespace {
 
 using Piece = std::pair<std::size_t, std::size_t>;
 
-/// What an operation exchanges on one of the lanes; null: nothing.
+/// Finds the exchange of an operation on one of the lanes; null: it has none.
 const Collective* exchanged(const Op& op, const std::vector<LaneId>& lanes) {
   const bool here = op.lane && std::ranges::find(lanes, *op.lane) != lanes.end();
   return here ? std::get_if<Collective>(&op.work) : nullptr;

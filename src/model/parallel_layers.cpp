@@ -250,7 +250,7 @@ std::vector<TokenStep> steps_of(const ExpertGroup& options, const ModelParallel&
 
 }  // namespace
 
-/// How many tokens each expert gets: before its own are put in order. HybridEP's
+/// Ranks exchange how many tokens each expert gets, before its own are put in order. HybridEP's
 /// allgather_routing_map gathers a bool of each token and expert (csrc/hybrid_ep/executor).
 void Layers::exchange_counts(const ExpertGroup& options) {
   if (parallel_.expert == 1) return;
@@ -279,7 +279,7 @@ void Layers::add_replicas(const ExpertGroup& options, Direction pass) {
 void Layers::exchange_tokens(const ExpertGroup& options, bool dispatch) {
   const auto positions = static_cast<double>(current_.positions());
   const std::vector<TokenStep> steps = steps_of(options, parallel_, current_.elements(), positions);
-  // Of each expert in the domain: attn_input_prob of hybrid_ep_backend.cuh, and expert_input_prob.
+  // Each expert in the domain has one: attn_input_prob, expert_input_prob (hybrid_ep_backend.cuh).
   const bool carries = dispatch && parallel_.dispatch == ExpertDispatch::hybridep;
   const double weights = carries ? static_cast<double>(options.count) / parallel_.expert_nodes : 0;
   const auto go = [&](Direction pass, bool out) {

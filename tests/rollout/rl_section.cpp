@@ -236,7 +236,7 @@ BOOST_AUTO_TEST_CASE(a_trainer_that_sleeps_waits_for_its_states) {
   BOOST_TEST(more("log-probabilities") == each, near);
   BOOST_TEST(more("training") == all, near);
   BOOST_TEST((asleep.step - awake.step).value() == 2 * each + all, near);
-  // Of platforms/refits.yaml: out at 2.6, in at 5.7 GB/s.
+  // platforms/refits.yaml has 2.6 GB/s out and 5.7 in.
   const RlReport usual = report("memory: 0.5, trainer_sleeps: true");
   BOOST_TEST((time_of(usual, "training") - time_of(awake, "training")).value() ==
                  all / 2 * (10 / 2.6 + 10 / 5.7),

@@ -1,4 +1,4 @@
-// What HybridEP sends besides tokens.
+// HybridEP sends maps and probabilities besides tokens.
 #include <boost/test/unit_test.hpp>
 
 #include "strategy/layouts.hpp"

@@ -62,7 +62,7 @@ void read_fake_gate(Map& experts, Layout& layout) {
   layout.imbalance = 1;
 }
 
-/// What DeepEP's kernels take, or HybridEP's; NCCL's dispatch has its channels.
+/// DeepEP's and HybridEP's kernels take multiprocessors; NCCL's dispatch has its channels.
 void read_sms(Map& experts, Framework& framework, Layout& layout) {
   const KeyOf<int>& sms = of_layout().expert.num_sms;
   const char* const hybrid = "experts.hybridep_num_sms";

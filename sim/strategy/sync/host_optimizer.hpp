@@ -14,9 +14,9 @@ namespace rehearse::inline strategy {
 /// (deepspeed/runtime/superoffload/superoffload_stage3.py: _step_with_clipping).
 class HostOptimizer {
  public:
-  /// Of so many parts, which have numbers. Those that come one after the other step together until
-  /// they have `group` elements (DeepSpeed's sub_group_size); 0: each by itself. All references
-  /// outlive it.
+  /// Parts have numbers below `parts`. Those that come one after the other step together until they
+  /// have `group` elements (DeepSpeed's sub_group_size); 0: each by itself. All references outlive
+  /// it.
   HostOptimizer(ProgramBuilder& builder, const Node& node, std::size_t parts, double group);
 
   /// Sends a part's gradients of a micro-batch once `after` is over; returns the copy, behind which
