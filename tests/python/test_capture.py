@@ -139,8 +139,16 @@ class Capture(unittest.TestCase):
                 made = super().forward(x)
                 return made if made.sum() > 0 else x
 
-        with self.assertRaisesRegex(Exception, "asks for a tensor's value.*test_capture.py:"):
-            self.capture(lambda: Asks(4, 4), torch.zeros(2, 4))
+        class Leaves(nn.Linear):
+            def forward(self, x: Any) -> Any:
+                return torch.from_numpy(super().forward(x).detach().numpy())
+
+        for module in (Asks, Leaves):
+            expected = "asks for a tensor's value.*test_capture.py:"
+            with self.assertRaisesRegex(rehearse_sim.CaptureError, expected) as told:
+                self.capture(lambda module=module: module(4, 4), torch.zeros(2, 4))
+            self.assertTrue(told.exception.file.endswith("test_capture.py"))
+            self.assertIsInstance(told.exception.line, int)
 
     def test_what_a_weight_began_with_is_not_known(self) -> None:
         class Scaled(nn.Linear):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import json
+import re
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +22,20 @@ from .recorder import Recorder, SparseGradient, UnknownExchange, own_part
 
 
 class CaptureError(Exception):
-    """The module cannot be captured like this; the message says where and what helps."""
+    """The module cannot be captured like this; the message says where and what helps. `file` and
+    `line` are the user's own that it names; "" and None: it names none."""
+
+    @property
+    def file(self) -> str:
+        return self._place()[0]
+
+    @property
+    def line(self) -> int | None:
+        return self._place()[1]
+
+    def _place(self) -> tuple[str, int | None]:
+        found = re.search(r"(\S+\.py):(\d+)", str(self))
+        return (found[1], int(found[2])) if found else ("", None)
 
 
 @dataclass
@@ -78,7 +92,8 @@ def call(module: torch.nn.Module, inputs: Any) -> Any:
 def _explained(error: Exception) -> Exception:
     if isinstance(error, (SparseGradient, UnknownExchange)):
         return CaptureError(str(error))
-    if type(error).__name__ in ("DataDependentOutputException", "DynamicOutputShapeException"):
+    asks = type(error).__name__ in ("DataDependentOutputException", "DynamicOutputShapeException")
+    if asks or "is not supported for tensor subclasses" in str(error):  # .numpy(), .tolist()
         return CaptureError(
             f"the module asks for a tensor's value, which nothing has here ({error}), at "
             f"{place_of(error)}; take the branch by a flag, or an implementation of fixed shapes"
