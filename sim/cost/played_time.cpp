@@ -15,8 +15,8 @@ bool is_of_one_type(Precision precision) {
   return computed == Precision::bf16_pure || computed == Precision::fp16_pure;
 }
 
-/// Whether the tape's kernels stand for all that the operator does. It plays attention over a
-/// sample as one document.
+/// True where the tape's kernels stand for all that the operator does. A tape plays attention over
+/// a sample as one document.
 bool is_played(const Operator& op) {
   if (op.heads.heads > 0 && op.product.products > 1) return false;
   return !op.kernel && !op.recomputed && !op.frozen && op.storage < StoredAs::int8 &&

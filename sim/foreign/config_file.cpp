@@ -171,7 +171,7 @@ bool is_of_rewards(const std::string& asked) {
                              [](const auto& one) { return one.first == "rl.algorithm"; });
 }
 
-/// Whether a format stands on another one, or on one that does.
+/// True where a format stands on another one, or on one that does.
 bool extends(const std::string& format, const std::string& other) {
   const std::string base = format_of(format_name(format)).base;
   return !base.empty() && (base == other || extends(base, other));

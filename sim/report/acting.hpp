@@ -15,7 +15,7 @@ struct ActingMechanism {
   std::string key;   ///< what says so, with its value: "strategy.gather_logits = true"
 };
 
-/// Those that act; tests/validation/open_rows/README.md says which file holds each.
+/// Lists the mechanisms that act; tests/validation/open_rows/README.md says which file holds each.
 /// `communicators`: what NCCL takes of a GPU outside the allocator.
 std::vector<ActingMechanism> acting(const Scenario& scenario, Bytes communicators);
 

@@ -326,8 +326,8 @@ DecodeModel::Steady DecodeModel::steady(double sequences, double prompt, double 
   steady.time_per_output_token =
       (1 - steady.prompt_steps) * steady.decode.total() + steady.prompt_steps * mixed;
   if (engine_.prompts_alone) {
-    // Those that came during one decoding step are taken together: so many in the mean, where any
-    // came and they come at random.
+    // One prefill takes the prompts that came during one decoding step: so many in the mean, where
+    // any came and they come at random.
     const double come = sequences / response;
     const double taken = std::clamp(prompt * come / -std::expm1(-come), chunk,
                                     std::max(chunk, engine_.prefill_tokens));

@@ -16,8 +16,8 @@ struct Refit {
 /// kind (platforms/refits.yaml). Colocated, a GPU takes its tensor rank's part alone.
 Refit refit_of(const RlOptions& options, double parameters);
 
-/// So many bytes of a GPU come back from the host, and go there again: what a trainer that sleeps
-/// (`generator.trainer_sleeps`) waits for. As the section says, else platforms/refits.yaml.
+/// A trainer that sleeps (`generator.trainer_sleeps`) waits until so many bytes of a GPU come back
+/// from the host, and go there again. The section has the rate, else platforms/refits.yaml.
 Refit sleep_of(const RlOptions& options, Bytes bytes);
 
 /// What a trainer needs before log-probabilities, and before training (platforms/refits.yaml).

@@ -50,7 +50,7 @@ struct GeneratorOptions {
   std::int64_t nodes = 0;        ///< of the cluster's kind, beside it; 0: the trainer's own GPUs
   bool sleeps = true;            ///< it gives its memory back while others compute
   bool trainer_sleeps = false;   ///< and the trainer's parameters and states go to the host
-  /// At which these go and come, of a GPU; nothing: as published (platforms/refits.yaml).
+  /// A GPU moves them to the host and back at this rate; nothing: as platforms/refits.yaml has it.
   std::optional<BytesPerSecond> sleep_rate;
 
   bool colocated() const { return nodes == 0; }

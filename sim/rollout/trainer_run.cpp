@@ -32,7 +32,7 @@ int forward_passes_of(const RlOptions& options) {
   return (options.old_log_probs ? 1 : 0) + (options.has_critic() ? 1 : 0);
 }
 
-/// Those that are trained: the policy, and a critic as large as it.
+/// Counts the networks that are trained: the policy, and a critic as large as it.
 int networks_of(const RlOptions& options) { return options.has_critic() ? 2 : 1; }
 
 /// A GPU's part of this kind at the peak.

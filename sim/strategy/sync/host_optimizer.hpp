@@ -23,8 +23,9 @@ class HostOptimizer {
   /// the GPU needs them no more. `elements` are those that this rank updates.
   OpId send(std::size_t part, const std::string& of, double elements, std::vector<After> after,
             const Pass& pass);
-  /// Behind the last pass: the steps that have not begun. Each of `uses` reads a part in the next
-  /// step, once that is back. Returns the last copy. `how` are passes over all gradients before.
+  /// Adds the steps that have not begun, behind the last pass. Each of `uses` reads a part in the
+  /// next step, once that is back. Returns the last copy. `how` are passes over all gradients
+  /// before.
   OpId finish(const GradientPasses& how, const std::vector<std::optional<OpId>>& uses);
 
  private:
