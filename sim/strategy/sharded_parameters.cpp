@@ -53,6 +53,7 @@ ShardedParameters::ShardedParameters(const DeepspeedZero3& options)
       reduce_dtype(options.reduce_dtype),
       buffer_dtype(options.buffer_dtype),
       cpu_offload(options.cpu_offload),
+      gradients_follow_optimizer(true),
       sub_group_size(options.sub_group_size),
       gradient_accumulation(options.gradient_accumulation),
       algorithm(options.algorithm) {}

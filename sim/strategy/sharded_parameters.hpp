@@ -25,6 +25,9 @@ struct ShardedParameters {
   std::int64_t min_num_params = 0;
   std::optional<Precision> param_dtype{}, reduce_dtype{}, buffer_dtype{};
   bool cpu_offload = false;
+  /// An optimizer on the host has the reduced gradients there: DeepspeedZero3's (stage3.py:
+  /// grad_partitions_flat_buffer, which is made on self.device).
+  bool gradients_follow_optimizer = false;
   /// DeepspeedZero3's; of others: elements whose gradients are converted together.
   std::int64_t sub_group_size = 1'000'000'000;
   int gradient_accumulation = 1;

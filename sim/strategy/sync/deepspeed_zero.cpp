@@ -35,7 +35,6 @@ class DeepspeedZero : public Sync {
   void setup() override {
     if (job_.optimizer.overlaps_backward())
       host_.emplace(builder_, node_, runs_.size(), static_cast<double>(options_.sub_group_size));
-    if (job_.optimizer.offloads()) memory_.keep_gradients_on_host();
     memory_.hold();
   }
   std::vector<After> before_forward(std::size_t unit, const Pass& pass) override;
@@ -277,10 +276,7 @@ void DeepspeedZero::flush() {
   for (const std::size_t run : collected_) {
     memory_.reduce(run, op);
     memory_.finish_reduce(op);
-    if (!host_) {
-      if (job_.optimizer.offloads()) memory_.copy_out(run, op);  // the step has the copies' time
-      continue;
-    }
+    if (!host_) continue;
     const std::string& name = job_.model.units[runs_[run].first].name;
     const auto own = static_cast<double>(runs_[run].own_trained(shards_));
     memory_.copy_out(run, host_->send(run, name, own, {{op}}, pass_));

@@ -199,7 +199,8 @@ void FsdpMemory::reduce(std::size_t run, OpId op) {
     builder_.note(op, {all.flat, Action::give_in_use});
   }
   if (!sends_gradients()) keep_gradient(run, op);
-  if (!is_gradient && !sends_gradients()) builder_.give(op, all.received);
+  const bool is_used = !sends_gradients() || leaves_at_once();
+  if (!is_gradient && is_used) builder_.give(op, all.received);
   builder_.give(op, all.cast);
 }
 

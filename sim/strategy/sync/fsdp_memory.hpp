@@ -37,9 +37,6 @@ class FsdpMemory {
   void hold();
   /// Of a step; in the first there is no `.grad` to add to.
   void begin_micro_batch(bool first) { first_ = first; }
-  /// Reduced gradients go to the host as they come, where the step is: stage 3's buffer of them is
-  /// there under an offloaded optimizer (stage3.py: grad_partitions_flat_buffer, self.device).
-  void keep_gradients_on_host() { host_has_gradients_ = true; }
   /// The run's share is copied from the host for its all_gather.
   void copy_in(std::size_t run, OpId op) { builder_.take(op, tensors_[run].copied); }
   void gather(std::size_t run, OpId op, bool backward);
@@ -94,8 +91,14 @@ class FsdpMemory {
   bool keeps_reduced() const { return on_gpu() && options_.held == ShardedParameters::Held::each; }
   /// Reduced gradients go to the host as they come, and the step is there.
   bool sends_gradients() const {
-    return on_gpu() && (options_.cpu_offload || host_has_gradients_ ||
-                        builder_.job().optimizer.overlaps_backward());
+    return leaves_at_once() ||
+           (on_gpu() && (options_.cpu_offload || builder_.job().optimizer.overlaps_backward()));
+  }
+  /// They are copied as they are reduced; the step has the copies' time.
+  bool leaves_at_once() const {
+    const Optimizer& optimizer = builder_.job().optimizer;
+    return on_gpu() && options_.gradients_follow_optimizer && optimizer.offloads() &&
+           !options_.cpu_offload && !optimizer.overlaps_backward();
   }
   bool on_gpu() const { return builder_.job().device == TapeDevice::cuda; }
   RunTensors make_tensors(std::size_t run);
@@ -110,7 +113,6 @@ class FsdpMemory {
   Bytes stored_element_, gathered_element_, reduced_element_;
   std::vector<RunTensors> tensors_;
   bool first_ = true;
-  bool host_has_gradients_ = false;
   std::optional<std::size_t> reducing_;  ///< on a CPU, under FSDP2: whose reduction is under way
 };
 
